@@ -1,0 +1,74 @@
+"""Where things live: XDG directories, the project's data files.
+
+- images (rebuilt when lost):      ``$XDG_CACHE_HOME/labctl``
+- keys, guests, locks (state):     ``$XDG_STATE_HOME/labctl``
+- user settings:                   ``$XDG_CONFIG_HOME/labctl``
+- results:                         beside ``lab.yaml``, never here
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from labctl.errors import LabctlError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def cache_dir() -> Path:
+    """Directory for what can be built or fetched again; created on demand."""
+    return _made(Path(platformdirs.user_cache_dir("labctl")))
+
+
+def state_dir() -> Path:
+    """Directory (mode 0700) for keys, guest disks and locks; created on demand."""
+    return private_dir(Path(platformdirs.user_state_dir("labctl")))
+
+
+def config_dir() -> Path:
+    """Directory of the user's own settings; not created."""
+    return Path(platformdirs.user_config_dir("labctl"))
+
+
+def data_dir(name: str) -> Path:
+    """The project's ``playbooks``, ``images`` or ``workloads`` directory:
+    from the checkout where there is one, else from the installed wheel."""
+    for base in (_PACKAGE / "_data", _PACKAGE.parent):
+        if (base / name).is_dir() and (base != _PACKAGE.parent or is_checkout()):
+            return base / name
+    raise LabctlError(f"labctl's own data directory {name!r} is missing", hint="reinstall labctl")
+
+
+def is_checkout() -> bool:
+    """Whether this code runs from a source tree rather than an installed wheel."""
+    return (_PACKAGE.parent / "pyproject.toml").is_file()
+
+
+def private_dir(path: Path) -> Path:
+    """Create ``path`` (and parents) if need be, readable by its owner alone."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path
+
+
+def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
+    """Write a file whole or not at all: temporary sibling, fsync, rename."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
