@@ -1,0 +1,1 @@
+"""Sweeps: plan (pure) -> journal (append-only) <- runner; then aggregate."""

@@ -1,0 +1,198 @@
+"""The journal: the append-only record of a run, and what it says of what is left to do.
+
+A line is one write(2) of a whole record, so a killed process leaves whole lines; after
+a power cut the last one may be torn, and is then cut off at the next opening. The end
+of an execution is fsynced, single samples are not: between batches on this machine a
+flush to disk would disturb what is measured next, and a lost tail costs one execution.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from labctl.errors import ConfigError, UnavailableError
+from labctl.paths import write_atomic
+from labctl.sweep.records import (
+    Begin,
+    CalibrationRecord,
+    EndRecord,
+    Execution,
+    Failure,
+    Header,
+    Record,
+)
+
+_ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
+JOURNAL = "journal.jsonl"
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601 with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True)
+class JournalView:
+    """A journal as read: its header and all records after it, in order."""
+
+    path: Path
+    header: Header
+    records: list[Record]
+
+    @property
+    def done(self) -> set[int]:
+        """Executions that have a complete attempt."""
+        return {r.execution for r in self.records if isinstance(r, EndRecord)}
+
+    @property
+    def failed(self) -> set[int]:
+        """Executions whose last attempt ended in an error, and that never completed."""
+        last: dict[int, bool] = {}
+        for record in self.records:
+            if isinstance(record, Failure | Begin):
+                last[record.execution] = isinstance(record, Failure)
+        return {number for number, bad in last.items() if bad} - self.done
+
+    @property
+    def attempts(self) -> dict[int, int]:
+        """How often each execution was begun."""
+        counts: defaultdict[int, int] = defaultdict(int)
+        for record in self.records:
+            if isinstance(record, Begin):
+                counts[record.execution] += 1
+        return counts
+
+    @property
+    def calibrations(self) -> dict[str, int]:
+        """Operations a batch, by cell key."""
+        return {r.cell: r.ops for r in self.records if isinstance(r, CalibrationRecord)}
+
+    def pending(self, *, retry_failed: bool = False) -> list[Execution]:
+        """What is left to execute, in the plan's order. A failure is a result and is only
+        tried again when that is asked for."""
+        settled = self.done | (set() if retry_failed else self.failed)
+        return [e for e in self.header.executions if e.id not in settled]
+
+
+def iterate(path: Path) -> Iterator[Record]:
+    """Records of a journal, one by one; a torn last line is passed over.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line is not a record (names the line).
+    """
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield _ADAPTER.validate_json(line)
+                except ValidationError as error:
+                    raise ConfigError(
+                        "this line is not a journal record",
+                        where=f"{path}:{number}",
+                        detail=str(error),
+                        hint="the file was edited or is damaged; restore it or remove the line",
+                    ) from None
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def read_journal(path: Path) -> JournalView:
+    """A whole journal. ``path`` is the file or its run's directory.
+
+    Raises:
+        ConfigError: as ``iterate``, or the first line is not a header.
+    """
+    path = path / JOURNAL if path.is_dir() else path
+    records = iterate(path)
+    header = next(records, None)
+    if not isinstance(header, Header):
+        raise ConfigError("the journal does not begin with a header", where=f"{path}:1")
+    return JournalView(path, header, list(records))
+
+
+def create_run(results: Path, header: Header) -> Path:
+    """Make ``results/<run>/`` with a journal that holds its header: whole or not at all."""
+    directory = results / header.run
+    temporary = results / f".{header.run}.{os.getpid()}.tmp"
+    temporary.mkdir(parents=True)
+    write_atomic(temporary / JOURNAL, header.model_dump_json() + "\n")
+    temporary.rename(directory)
+    return directory
+
+
+class Journal:
+    """The journal of a run opened for appending; one process at a time may hold it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open, under an exclusive lock that the kernel releases whatever ends the process.
+
+        Raises:
+            UnavailableError: another process is writing to this run.
+            ConfigError: as ``read_journal``.
+        """
+        self.path = directory / JOURNAL
+        self._lock = FileLock(directory / ".lock", timeout=0)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise UnavailableError(
+                "another labctl is at work on this run",
+                where=str(directory),
+                hint="wait for it, or stop it and resume",
+            ) from None
+        try:
+            self._cut_torn_line()
+            self.view = read_journal(self.path)
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def append(self, record: Record, *, durable: bool = False) -> None:
+        """Write one record; with ``durable`` it has reached the disk on return.
+
+        Raises:
+            UnavailableError: the disk is full or gone; nothing half-written is left.
+        """
+        line = record.model_dump_json().encode() + b"\n"
+        size = os.fstat(self._fd).st_size
+        try:
+            if os.write(self._fd, line) != len(line):
+                raise OSError("the disk is full")
+            if durable:
+                os.fsync(self._fd)
+        except OSError as error:
+            os.ftruncate(self._fd, size)
+            raise UnavailableError(
+                f"cannot write the journal: {error}",
+                where=str(self.path),
+                hint="make room and resume",
+            ) from None
+
+    def close(self) -> None:
+        """Close the file and release the lock."""
+        os.close(self._fd)
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _cut_torn_line(self) -> None:
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole != len(data):
+            os.truncate(self.path, whole)
