@@ -9,6 +9,7 @@ flush to disk would disturb what is measured next, and a lost tail costs one exe
 from __future__ import annotations
 
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Self
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
-from labctl.errors import ConfigError, UnavailableError
+from labctl.errors import ConfigError, PartialError, UnavailableError
 from labctl.paths import write_atomic
 from labctl.sweep.records import (
     Begin,
@@ -142,6 +143,7 @@ class Journal:
             ConfigError: as ``read_journal``.
         """
         self.path = directory / JOURNAL
+        self._writing = threading.Lock()
         self._lock = FileLock(directory / ".lock", timeout=0)
         try:
             self._lock.acquire()
@@ -163,9 +165,13 @@ class Journal:
         """Write one record; with ``durable`` it has reached the disk on return.
 
         Raises:
-            UnavailableError: the disk is full or gone; nothing half-written is left.
+            PartialError: the disk is full or gone; nothing half-written is left.
         """
         line = record.model_dump_json().encode() + b"\n"
+        with self._writing:
+            self._write(line, durable)
+
+    def _write(self, line: bytes, durable: bool) -> None:
         size = os.fstat(self._fd).st_size
         try:
             if os.write(self._fd, line) != len(line):
@@ -174,7 +180,7 @@ class Journal:
                 os.fsync(self._fd)
         except OSError as error:
             os.ftruncate(self._fd, size)
-            raise UnavailableError(
+            raise PartialError(
                 f"cannot write the journal: {error}",
                 where=str(self.path),
                 hint="make room and resume",

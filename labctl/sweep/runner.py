@@ -1,0 +1,358 @@
+"""The runner: walks what is left of a run, one cell at a time on each physical machine.
+
+Machines work side by side, each in a thread of its own. A target has one persistent
+shell. A benchmark command is never run again by itself: what was interrupted is a new
+attempt in the journal, of the next `--resume`. Nothing is printed; events go to a callback.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec
+
+from labctl.errors import LabctlError, MeasurementError, UnavailableError
+from labctl.sweep.journal import Journal, now
+from labctl.sweep.records import (
+    Begin,
+    CalibrationRecord,
+    Cell,
+    EndRecord,
+    Execution,
+    FactsRecord,
+    Failure,
+    Header,
+    Note,
+    Sample,
+)
+from labctl.targets.base import Shell, Target
+from labctl.targets.lock import Lease, claim
+from labctl.workloads import Batch, Calibration, End, parse_line
+
+P = ParamSpec("P")
+
+REPLY_GRACE_S = 15.0
+"""How long past a cell's own limit its reply may take before it counts as lost."""
+
+REBOOT_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened, for a progress display: ``kind`` is "cell", "sample", "done",
+    "failed", "boot", "lost" or "facts"."""
+
+    kind: str
+    target: str
+    execution: Execution | None = None
+    message: str = ""
+
+
+@dataclass
+class Outcome:
+    """How a walk ended: executions done and failed now, targets lost (name -> why)."""
+
+    done: int = 0
+    failed: int = 0
+    lost: dict[str, LabctlError] = field(default_factory=dict)
+    stopped: bool = False
+
+
+class Runner:
+    """One walk over the pending executions of a run."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        targets: Mapping[str, Target],
+        *,
+        facts: Callable[[Target], dict[str, Any]],
+        on_event: Callable[[Event], None],
+        limit_s: int = 120,
+        retry_failed: bool = False,
+    ) -> None:
+        """``targets`` are connected; ``facts`` collects what a boot's record says."""
+        self._journal = journal
+        self._targets = targets
+        self._facts = facts
+        self._on_event = on_event
+        self._limit_s = limit_s
+        self._pending = journal.view.pending(retry_failed=retry_failed)
+        self._attempts = journal.view.attempts
+        self._calibrations = journal.view.calibrations
+        self._shells: dict[str, Shell] = {}
+        self._leases: dict[str, Lease] = {}
+        self._boot_ids: dict[str, str] = {}
+        self._stop = threading.Event()
+        self.outcome = Outcome()
+
+    @property
+    def pending(self) -> list[Execution]:
+        """What this walk is to execute."""
+        return self._pending
+
+    def run(self) -> Outcome:
+        """Walk to the end, or until ``stop``. Targets that are lost are left out; the rest goes on.
+
+        Raises:
+            PartialError: the journal cannot be written.
+        """
+        by_machine: defaultdict[str, list[Execution]] = defaultdict(list)
+        for execution in self._pending:
+            by_machine[self._targets[execution.cell.target].machine].append(execution)
+        if not by_machine:
+            return self.outcome
+        with ThreadPoolExecutor(len(by_machine), thread_name_prefix="machine") as pool:
+            walks = [pool.submit(self._walk, mine) for mine in by_machine.values()]
+            try:
+                for walk in walks:
+                    walk.result()
+            except BaseException:
+                self.stop()
+                raise
+            finally:
+                for walk in walks:
+                    walk.exception()
+                self._release()
+        return self.outcome
+
+    def stop(self) -> None:
+        """End soon, from any thread: what runs now is killed and becomes an interrupted attempt."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self.outcome.stopped = True
+        for shell in list(self._shells.values()):
+            shell.close()
+
+    # -- one machine ------------------------------------------------------------------
+
+    def _walk(self, executions: list[Execution]) -> None:
+        """All executions of one physical machine, boot after boot."""
+        boots = sorted({execution.boot for execution in executions})
+        for boot in boots:
+            mine = [e for e in executions if e.boot == boot]
+            names = list(dict.fromkeys(e.cell.target for e in mine))
+            for name in names:
+                self._guarded(name, self._begin_boot, name, boot)
+            for execution in mine:
+                name = execution.cell.target
+                self._guarded(name, self._execute, execution)
+            for name in names:
+                self._guarded(name, self._record_facts, name, boot, "end")
+
+    def _guarded(
+        self, name: str, step: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Take a step; a target that is lost in it is noted and does not take others with it."""
+        if name in self.outcome.lost or self._stop.is_set():
+            return
+        try:
+            step(*args, **kwargs)
+        except UnavailableError as error:
+            if self._stop.is_set():
+                return
+            self.outcome.lost[name] = error
+            self._journal.append(Note(time=now(), target=name, message=f"lost: {error}"))
+            self._on_event(Event("lost", name, message=str(error)))
+
+    def _begin_boot(self, name: str, boot: int) -> None:
+        target = self._targets[name]
+        if name not in self._leases:
+            self._leases[name] = claim(target, self._journal.view.header.run)
+        if self._needs_reboot(target, boot):
+            self._on_event(Event("boot", name, message=f"rebooting for boot {boot + 1}"))
+            self._close_shell(name)
+            self._leases.pop(name).release()
+            target.reboot(timeout=REBOOT_TIMEOUT_S)
+            self._leases[name] = claim(target, self._journal.view.header.run)
+        self._boot_ids[name] = target.boot_id()
+        self._record_facts(name, boot, "start")
+
+    def _needs_reboot(self, target: Target, boot: int) -> bool:
+        """Whether this boot must be one in which no earlier boot's samples were taken."""
+        if not target.can_reboot or boot == 0:
+            return False
+        used = {
+            record.boot_id
+            for record in self._journal.view.records
+            if isinstance(record, FactsRecord)
+            and record.target == target.name
+            and record.boot < boot
+        }
+        earlier = self._boot_ids.get(target.name)
+        return target.boot_id() in used | ({earlier} if earlier else set())
+
+    def _record_facts(self, name: str, boot: int, moment: str) -> None:
+        target = self._targets[name]
+        self._on_event(Event("facts", name, message=f"facts at the {moment} of boot {boot + 1}"))
+        facts = self._facts(target)
+        record = FactsRecord.model_validate(
+            {
+                "time": now(),
+                "target": name,
+                "boot": boot,
+                "boot_id": self._boot_ids[name],
+                "moment": moment,
+                "facts": facts,
+            }
+        )
+        self._journal.append(record, durable=True)
+
+    # -- one cell ---------------------------------------------------------------------
+
+    def _execute(self, execution: Execution) -> None:
+        cell = execution.cell
+        attempt = self._attempts[execution.id] = self._attempts.get(execution.id, 0) + 1
+        self._journal.append(
+            Begin(
+                time=now(),
+                execution=execution.id,
+                attempt=attempt,
+                boot_id=self._boot_ids[cell.target],
+            )
+        )
+        self._on_event(Event("cell", cell.target, execution))
+        try:
+            self._measure(execution, attempt)
+        except MeasurementError as error:
+            self._close_shell(cell.target)  # whatever the program still does must not go on
+            self.outcome.failed += 1
+            self._journal.append(
+                Failure(
+                    time=now(),
+                    execution=execution.id,
+                    attempt=attempt,
+                    status=None,
+                    message=error.message,
+                    detail=error.detail,
+                ),
+                durable=True,
+            )
+            self._on_event(Event("failed", cell.target, execution, str(error)))
+        else:
+            self.outcome.done += 1
+            self._on_event(Event("done", cell.target, execution))
+
+    def _measure(self, execution: Execution, attempt: int) -> None:
+        """Run one process and journal its samples as they come.
+
+        Raises:
+            MeasurementError: the program failed or said something unexpected.
+            UnavailableError: the target is lost.
+        """
+        cell, header = execution.cell, self._journal.view.header
+        command = batch_command(
+            self._targets[cell.target].workdir,
+            cell,
+            header,
+            ops=self._calibrations.get(cell.key, 0),
+            limit_s=self._limit_s,
+        )
+        shell = self._shell(cell.target)
+        calibration: Calibration | None = None
+        end: End | None = None
+        batches = 0
+        begun_ns = time.monotonic_ns()
+        for line in shell.stream(command, timeout=self._limit_s + REPLY_GRACE_S):
+            record = parse_line(line)
+            if isinstance(record, Batch):
+                self._journal.append(sample_of(execution, attempt, record))
+                batches += record.type == "batch"
+                self._on_event(Event("sample", cell.target, execution))
+            elif isinstance(record, Calibration):
+                calibration = record
+            elif isinstance(record, End):
+                end = record
+        total_ns = time.monotonic_ns() - begun_ns
+        result = shell.last
+        if result.status != 0 or end is None or batches != header.batches:
+            raise MeasurementError(
+                f"{cell.key}: {_reason(result.status, batches, header.batches)}",
+                detail=result.stderr.strip(),
+                where=cell.target,
+            )
+        if calibration and cell.key not in self._calibrations:
+            self._calibrations[cell.key] = calibration.ops
+            self._journal.append(
+                CalibrationRecord(
+                    time=now(), cell=cell.key, ops=calibration.ops, wall_ns=calibration.wall_ns
+                )
+            )
+        self._journal.append(
+            EndRecord(
+                time=now(),
+                execution=execution.id,
+                attempt=attempt,
+                program_ns=end.wall_ns,
+                total_ns=total_ns,
+            ),
+            durable=True,
+        )
+
+    def _shell(self, name: str) -> Shell:
+        if name not in self._shells:
+            self._shells[name] = self._targets[name].shell()
+            self._leases[name].cover(self._shells[name])
+        return self._shells[name]
+
+    def _close_shell(self, name: str) -> None:
+        shell = self._shells.pop(name, None)
+        if shell is not None:
+            shell.close()
+
+    def _release(self) -> None:
+        for name in list(self._shells):
+            self._close_shell(name)
+        for lease in self._leases.values():
+            lease.release()
+        self._leases.clear()
+
+
+def batch_command(workdir: str, cell: Cell, header: Header, *, ops: int, limit_s: int) -> str:
+    """The command line of one execution, quoted for a POSIX shell. ``ops`` 0 calibrates."""
+    words = [f"{workdir}/bin/{cell.program}", "--threads", str(cell.threads)]
+    for name, value in sorted(cell.params.items()):
+        words += [f"--{name}", str(value)]
+    words += ["--ops", str(ops), "--min-ms", str(header.min_batch_ms)]
+    words += ["--batches", str(header.batches), "--warmup", str(header.warmup)]
+    words += ["--limit", str(limit_s), "--step"]
+    return shlex.join(words)
+
+
+def sample_of(execution: Execution, attempt: int, batch: Batch) -> Sample:
+    """A batch line as a journal record."""
+    values = batch.model_dump(exclude={"type", "index"})
+    return Sample(
+        time=now(),
+        execution=execution.id,
+        attempt=attempt,
+        batch=batch.index,
+        warmup=batch.type == "warmup",
+        **values,
+    )
+
+
+_STATUS = {
+    64: "the program did not accept its arguments",
+    69: "not supported on this system",
+    70: "the result is not to be trusted",
+    71: "a system call failed",
+    75: "it was told to stop",
+    124: "it did not end within its time limit",
+    126: "the program cannot be executed",
+    127: "the program is not there",
+}
+
+
+def _reason(status: int, batches: int, wanted: int) -> str:
+    if status == 0:
+        return f"{batches} of {wanted} batches came"
+    if status > 128:
+        return f"killed by signal {status - 128}"
+    return _STATUS.get(status, f"exit status {status}")
