@@ -1,0 +1,16 @@
+"""Statistics: arrays in, estimates and warnings out.
+
+No I/O, no data frames, no knowledge of targets or kernels, and nothing is printed.
+``nested`` holds the data as they were taken (boot, process, batch); each method is a
+module of its own that takes those and returns an ``Estimate``, which says how it was
+made and what is to be said against it. What an estimate lets one conclude is another
+matter, and stands in none of them.
+"""
+
+from __future__ import annotations
+
+from labctl.stats.bootstrap import Resampled, geometric_mean, growth, ratio, resample
+from labctl.stats.estimate import Estimate
+from labctl.stats.nested import Nested
+
+__all__ = ["Estimate", "Nested", "Resampled", "geometric_mean", "growth", "ratio", "resample"]
