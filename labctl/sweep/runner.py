@@ -163,6 +163,7 @@ class Runner:
 
     def _begin_boot(self, name: str, boot: int) -> None:
         target = self._targets[name]
+        target.connect()
         if name not in self._leases:
             self._leases[name] = claim(target, self._journal.view.header.run)
         if self._needs_reboot(target, boot):

@@ -1,0 +1,271 @@
+"""Verbs that measure: deploy, sweep, runs, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from labctl.cli.app import (
+    Json,
+    LabFile,
+    Targets,
+    app,
+    complete_workloads,
+    split_list,
+    state,
+)
+from labctl.cli.lab import finish
+from labctl.cli.output import seconds, size
+from labctl.cli.progress import SweepDisplay
+from labctl.errors import ConfigError
+
+
+@app.command()
+def deploy(
+    context: typer.Context,
+    targets: Targets = None,
+    file: LabFile = None,
+    json: Json = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Copy and compile even if nothing changed.")
+    ] = False,
+) -> None:
+    """Compile the workloads on the targets with their own compiler, by Ansible.
+
+    Example: `labctl deploy linux --force`
+    """
+    from labctl import provision
+
+    found = state(context)
+    names = found.select(targets)
+    with found.output.steps() as steps:
+        results = provision.deploy(
+            found.lab, names, found.catalogue, progress=steps.update, force=force
+        )
+        for name, result in results.items():
+            if result.error is None:
+                steps.finish(name, "compiled" if result.changed else "nothing changed")
+    if json:
+        found.output.json(
+            targets=[
+                {"name": n, "ok": r.error is None, "changed": r.changed, "builds": r.builds}
+                for n, r in results.items()
+            ]
+        )
+    finish(found, {name: result.error for name, result in results.items()}, "are deployed")
+
+
+@app.command()
+def sweep(
+    context: typer.Context,
+    workloads: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORKLOAD]...",
+            autocompletion=complete_workloads,
+            help="kqtest, eptest, mmapsem, urandom",
+        ),
+    ] = None,
+    file: LabFile = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Thread counts [default: manifest's].")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE,...", help="A parameter's values."),
+    ] = None,
+    targets: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Targets [default: all of the lab].")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Processes a cell and boot.")] = 6,
+    boots: Annotated[int, typer.Option(min=1, help="Boots of each guest.")] = 1,
+    batches: Annotated[int, typer.Option(min=1, help="Measured batches a process.")] = 3,
+    warmup: Annotated[int, typer.Option(min=0, help="Batches before them.")] = 1,
+    min_batch_ms: Annotated[int, typer.Option(min=1, help="Least length of a batch.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Seconds a process may take.")] = 120,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the order [default: from the clock].")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run (or: latest).")
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume: failed cells too.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Measure workloads on all targets, in an order randomised anew in each round.
+
+    kqtest runs each system's own form: kqueue on the BSDs, epoll (eptest) on Linux. It
+    can be killed at any instant and resumed.
+
+    Example: `labctl sweep kqtest --threads 1,2,4,8 --param rearm=oneshot,level`
+    """
+    from labctl import session
+    from labctl.sweep.plan import Design
+
+    found = state(context)
+    chosen = found.select(split_list(targets, "--targets"))
+    if resume is not None:
+        if workloads:
+            raise ConfigError(
+                "a run that is resumed has its workloads", where="--resume", hint="name none"
+            )
+        opened = session.resume(found.lab, resume, found.catalogue, retry_failed=retry_failed)
+    else:
+        if not workloads:
+            raise ConfigError("which workload?", hint="for example: labctl sweep kqtest")
+        request = session.Request(
+            workloads=workloads,
+            targets=chosen,
+            threads=_threads(threads),
+            params=_params(param or []),
+            design=Design(
+                rounds=rounds,
+                boots=boots,
+                batches=batches,
+                warmup=warmup,
+                min_batch_ms=min_batch_ms,
+                seed=session.new_seed() if seed is None else seed,
+            ),
+        )
+        if dry_run:
+            _print_plan(context, session.preview(found.lab, request, found.catalogue), json)
+            return
+        with found.output.steps() as steps:
+            opened = session.start(found.lab, request, found.catalogue, progress=steps.update)
+    for text in opened.notices:
+        found.output.warn(text)
+    with SweepDisplay(found.output, opened) as display:
+        outcome = opened.run(on_event=display.on_event, limit_s=limit)
+    if json:
+        found.output.json(
+            run=opened.run_id, done=outcome.done, failed=outcome.failed, lost=sorted(outcome.lost)
+        )
+    session.conclude(opened, outcome)
+    found.output.say(f"run {opened.run_id} is complete. Next: labctl report {opened.run_id}")
+
+
+@app.command()
+def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> None:
+    """List the runs of this lab: when, what, how much of it is done.
+
+    Example: `labctl runs --json`
+    """
+    from labctl import session
+
+    found = state(context)
+    rows = session.list_runs(found.lab.results_dir)
+    if json:
+        found.output.json(runs=[row.as_dict() for row in rows])
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("run", "workloads", "targets", "done", "failed", "size"):
+        table.add_column(heading, justify="right" if heading in ("done", "size") else "left")
+    for row in rows:
+        table.add_row(
+            row.run,
+            escape(", ".join(row.workloads)),
+            escape(", ".join(row.targets)),
+            f"{row.done}/{row.planned}",
+            str(row.failed),
+            size(row.size_bytes),
+        )
+    found.output.table(table)
+    if not rows:
+        found.output.say("no runs yet: labctl sweep kqtest")
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    run: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="A run [default: latest].")
+    ] = "latest",
+    file: LabFile = None,
+    json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Page [default: in the run's directory].")
+    ] = None,
+) -> None:
+    """Print a run's tables and write its page: time an operation, growth, guest / metal.
+
+    Example: `labctl report latest`
+    """
+    from labctl import session
+    from labctl.report import build_report, to_json, write_page
+    from labctl.report.terminal import print_report
+
+    found = state(context)
+    directory = session.find_run(found.lab.results_dir, run)
+    model = build_report(directory)
+    page = html or directory / "report.html"
+    write_page(model, page)
+    if json:
+        print(to_json(model))
+        return
+    print_report(model, found.output.out)
+    found.output.say(f"page: {page}")
+
+
+def _threads(text: str | None) -> list[int] | None:
+    parts = split_list(text, "--threads")
+    if parts is None:
+        return None
+    for part in parts:
+        if not part.isdecimal() or not 1 <= int(part) <= 1024:
+            raise ConfigError(
+                f"{part!r} is not a thread count",
+                where="--threads",
+                hint="whole numbers from 1 to 1024, like 1,2,4,8",
+            )
+    return list(dict.fromkeys(int(part) for part in parts))
+
+
+def _params(texts: list[str]) -> dict[str, list[str]]:
+    params: dict[str, list[str]] = {}
+    for text in texts:
+        name, sign, values = text.partition("=")
+        if not sign or not name:
+            raise ConfigError(
+                f"{text!r} is not NAME=VALUE,...", where="--param", hint="like rearm=oneshot,level"
+            )
+        params[name.strip()] = split_list(values, "--param") or []
+    return params
+
+
+def _print_plan(context: typer.Context, preview: object, json: bool) -> None:
+    from labctl.session import Preview
+
+    assert isinstance(preview, Preview)
+    out = state(context).output
+    plan = preview.plan
+    if json:
+        out.json(
+            estimate_s=round(preview.estimate_s, 1),
+            seed=plan.design.seed,
+            digest=plan.digest,
+            skipped=list(plan.skipped),
+            executions=[execution.model_dump() for execution in plan.executions],
+        )
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("#", "boot", "round", "target", "program", "parameters", "threads"):
+        table.add_column(heading)
+    for execution in plan.executions:
+        cell = execution.cell
+        params = " ".join(f"{name}={value}" for name, value in cell.params.items())
+        numbers = (str(execution.id), str(execution.boot + 1), str(execution.round + 1))
+        table.add_row(*numbers, escape(cell.target), cell.program, params, str(cell.threads))
+    out.table(table)
+    for text in plan.skipped:
+        out.warn(f"left out: {text}")
+    out.say(
+        f"{len(plan.executions)} processes, about {seconds(preview.estimate_s)}; "
+        f"seed {plan.design.seed} makes this order again"
+    )

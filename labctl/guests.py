@@ -1,0 +1,387 @@
+"""Guests: a ``vm`` target from its image to an SSH server that answers.
+
+Joins images (what is booted), hypervisor (the domain) and targets (SSH). Everything a
+later command needs to know of a guest stands in its directory, ``guest.json``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from labctl.errors import LabctlError, UnavailableError
+from labctl.hypervisor import accel, domain, ports
+from labctl.hypervisor.connection import Connection, connect
+from labctl.hypervisor.console import Watcher, tail
+from labctl.hypervisor.domain import DomainSpec
+from labctl.images.builder import GuestIdentity, get_builder
+from labctl.images.catalogue import Recipe
+from labctl.images.keys import ensure_keypair
+from labctl.images.store import ImageStore
+from labctl.lab import Lab, VMSpec
+from labctl.paths import private_dir, state_dir, write_atomic
+from labctl.targets import VMTarget
+from labctl.targets.base import Target
+
+T = TypeVar("T")
+CONSOLE = "console.log"
+WORKDIR = "/var/lib/labctl"
+Progress = Callable[..., None]
+
+
+class GuestRecord(BaseModel):
+    """``guest.json``: what was made, so that any later command finds it again."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    domain: str
+    image: str
+    image_key: str
+    port: int
+    user: str
+    host_key: str
+    accel: str
+    accel_reason: str
+    vcpus: int
+    memory_mib: int
+    cpu_model_virtual: str
+    init: str
+    kernel_cmdline: str = ""
+
+    @classmethod
+    def read(cls, lab: Lab, name: str) -> Self:
+        """The record of a guest.
+
+        Raises:
+            UnavailableError: it was never brought up.
+        """
+        path = directory(lab, name) / "guest.json"
+        try:
+            return cls.model_validate_json(path.read_text())
+        except (FileNotFoundError, ValidationError):
+            raise UnavailableError(
+                "this guest was not brought up yet", where=name, hint=f"labctl up {name}"
+            ) from None
+
+
+@dataclass
+class Started:
+    """A guest whose domain runs. ``notice``: what the user must be told loudly."""
+
+    started: bool
+    accelerator: str
+    notice: str = ""
+
+
+@dataclass
+class Seen:
+    """A guest as its hypervisor shows it."""
+
+    state: str
+    accelerator: str = ""
+    address: str = ""
+    note: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def directory(lab: Lab, name: str) -> Path:
+    """Where a guest's disk, console and record are."""
+    return lab.state_dir / "guests" / name
+
+
+def domain_name(lab: Lab, name: str) -> str:
+    """The libvirt name of a guest."""
+    return f"labctl-{lab.ident}-{name}"
+
+
+def user_key(lab: Lab) -> Path:
+    """The lab's private user key."""
+    return lab.state_dir / "id_ecdsa"
+
+
+# -- up ----------------------------------------------------------------------------------
+
+
+def start(
+    lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe], *, progress: Progress
+) -> dict[str, Started | LabctlError]:
+    """See that the domains of ``names`` run: build images, make disks, define, start."""
+    results: dict[str, Started | LabctlError] = {}
+    by_uri: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        by_uri[lab.hypervisors[lab.vm(name).hypervisor].uri].append(name)
+    for uri, mine in by_uri.items():
+        try:
+            stopped = mine
+            with connect(uri) as connection:
+                for name in mine:
+                    running = _running(connection, lab, name)
+                    if running:
+                        results[name] = running
+            stopped = [name for name in mine if name not in results]
+            prepared = {}
+            for name in stopped:
+                try:
+                    prepared[name] = _prepare(lab, name, catalogue, progress)
+                except LabctlError as error:
+                    results[name] = error
+            if prepared:
+                with connect(uri) as connection:
+                    for name, (spec, notice) in prepared.items():
+                        progress(name, "starting")
+                        results[name] = _start(connection, spec, notice)
+        except LabctlError as error:
+            results |= {name: error for name in mine if name not in results}
+    return results
+
+
+def _running(connection: Connection, lab: Lab, name: str) -> Started | None:
+    domain_id = domain_name(lab, name)
+    if domain.state(connection, domain_id) != "running":
+        return None
+    if not (directory(lab, name) / "guest.json").is_file():
+        return None
+    return Started(False, domain.query_accelerator(connection, domain_id))
+
+
+def _prepare(
+    lab: Lab, name: str, catalogue: Mapping[str, Recipe], progress: Progress
+) -> tuple[DomainSpec, str]:
+    """Everything on disk that a domain needs, and its specification."""
+    spec, recipe = lab.vm(name), catalogue[lab.vm(name).image]
+    progress(name, "choosing the accelerator")
+    choice = accel.choose(spec.accel or "auto")
+    image = ImageStore().build(
+        recipe,
+        progress=lambda stage, part, text: progress(spec.image, stage, part, text),
+    )
+    progress(name, "making its disk")
+    home = private_dir(directory(lab, name))
+    authorized = ensure_keypair(user_key(lab), f"labctl {lab.lab}")
+    host_key_pub = ensure_keypair(home / "ssh_host_ecdsa_key", f"{name} of labctl {lab.lab}")
+    identity = GuestIdentity(
+        hostname=name.replace("_", "-").replace(".", "-"),
+        host_key=home / "ssh_host_ecdsa_key",
+        host_key_pub=host_key_pub,
+        authorized_key=authorized,
+    )
+    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, init=spec.init)
+    hardware = recipe.hardware
+    port = ports.claim_port(domain_name(lab, name), state_dir() / "ports")
+    cpu = hardware.cpu.kvm if choice.accel == "kvm" else hardware.cpu.tcg
+    vcpus = min(spec.vcpus or 1, hardware.max_vcpus)
+    memory_mib = spec.memory or hardware.memory_mib
+    record = GuestRecord(
+        domain=domain_name(lab, name),
+        image=recipe.name,
+        image_key=image.key,
+        port=port,
+        user=recipe.ssh.user,
+        host_key=boot.host_key,
+        accel=choice.accel,
+        accel_reason=choice.reason,
+        vcpus=vcpus,
+        memory_mib=memory_mib,
+        cpu_model_virtual=cpu,
+        init=spec.init or "minimal",
+        kernel_cmdline=boot.cmdline,
+    )
+    write_atomic(home / "guest.json", record.model_dump_json(indent=2), mode=0o600)
+    known = f"[127.0.0.1]:{port} {boot.host_key}\n"
+    write_atomic(home / "known_hosts", known, mode=0o600)
+    made = DomainSpec(
+        name=record.domain,
+        title=f"{lab.lab}: {name}",
+        vcpus=vcpus,
+        memory_mib=memory_mib,
+        machine=hardware.machine,
+        cpu=cpu,
+        accel=choice.accel,
+        disk=boot.disk,
+        disk_format="qcow2",
+        disk_bus=hardware.disk_bus,
+        nic=hardware.nic,
+        kernel=boot.kernel,
+        initrd=boot.initrd,
+        cmdline=boot.cmdline,
+        console_log=home / CONSOLE,
+        ssh_port=port,
+    )
+    notice = f"no KVM, guests run under TCG: {choice.reason}" if choice.loud else ""
+    return made, notice
+
+
+def _start(connection: Connection, spec: DomainSpec, notice: str) -> Started | LabctlError:
+    try:
+        domain.ensure_running(connection, spec)
+        return Started(True, domain.query_accelerator(connection, spec.name), notice)
+    except LabctlError as error:
+        error.detail = error.detail or tail(spec.console_log)
+        return error
+
+
+def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
+    """The SSH side of a guest that was brought up.
+
+    Raises:
+        UnavailableError: it never was.
+    """
+    record = GuestRecord.read(lab, name)
+    return VMTarget(
+        name=name,
+        port=record.port,
+        user=record.user,
+        identity=user_key(lab),
+        host_key=record.host_key,
+        workdir=WORKDIR,
+        machine=lab.machine_of(name),
+        reboot_command=recipe.ssh.reboot,
+    )
+
+
+def wait_ready(lab: Lab, name: str, target: Target, *, deadline: float) -> None:
+    """Wait until SSH answers, reading the serial console for what goes wrong meanwhile.
+
+    Args:
+        deadline: on the clock of ``time.monotonic``.
+
+    Raises:
+        UnavailableError: it did not answer, or the console shows why it never will; the
+            error says at which step it stopped and carries the console's tail.
+    """
+    log = directory(lab, name) / CONSOLE
+    watcher = Watcher(log)
+    step = "nothing on the serial console yet"
+    while True:
+        for event in watcher.poll():
+            step = event.text
+            if event.fatal:
+                raise UnavailableError(
+                    f"the guest did not boot: {step}", where=name, detail=tail(log)
+                )
+        try:
+            target.connect()
+            return
+        except UnavailableError as error:
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"no SSH within the time limit; it stopped at: {step}",
+                    where=name,
+                    detail=tail(log),
+                    hint=f"last attempt: {error.message}; labctl console {name}",
+                ) from None
+        time.sleep(0.1)
+
+
+# -- down, destroy, status -----------------------------------------------------------------
+
+
+def stop(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | LabctlError]:
+    """Shut guests down in order; what does not end within ``timeout`` seconds is killed."""
+
+    def end(connection: Connection, name: str) -> str:
+        domain_id = domain_name(lab, name)
+        if domain.state(connection, domain_id) != "running":
+            return "is down already"
+        if domain.shutdown(connection, domain_id, timeout=timeout):
+            return "shut down"
+        domain.destroy(connection, domain_id)
+        return f"did not shut down within {timeout:g} s and was powered off"
+
+    return _each(lab, names, end)
+
+
+def remove(lab: Lab, names: Sequence[str]) -> dict[str, str | LabctlError]:
+    """Power guests off and remove all that was made for them."""
+
+    def end(connection: Connection, name: str) -> str:
+        domain_id, home = domain_name(lab, name), directory(lab, name)
+        existed = home.is_dir() or domain.state(connection, domain_id) != "absent"
+        domain.destroy(connection, domain_id)
+        domain.undefine(connection, domain_id)
+        ports.release_port(domain_id, state_dir() / "ports")
+        shutil.rmtree(home, ignore_errors=True)
+        return "removed" if existed else "was not there"
+
+    return _each(lab, names, end)
+
+
+def look(lab: Lab, names: Sequence[str]) -> dict[str, Seen]:
+    """State of guests, without contacting them."""
+
+    def see(connection: Connection, name: str) -> Seen:
+        domain_id = domain_name(lab, name)
+        seen = Seen(domain.state(connection, domain_id))
+        if seen.state == "absent":
+            return seen
+        record = GuestRecord.read(lab, name)
+        seen.address = f"127.0.0.1:{record.port}"
+        seen.details = record.model_dump() | {"uri": connection.uri, "why": connection.why}
+        if seen.state == "running":
+            seen.accelerator = domain.query_accelerator(connection, domain_id)
+            if seen.accelerator == "tcg" and (lab.vm(name).accel or "auto") == "auto":
+                seen.note = f"TCG, not KVM: {record.accel_reason}"
+        return seen
+
+    found = _each(lab, names, see)
+    return {
+        name: Seen("unknown", note=str(seen)) if isinstance(seen, LabctlError) else seen
+        for name, seen in found.items()
+    }
+
+
+def describe(lab: Lab, name: str) -> dict[str, Any]:
+    """What the hypervisor and QEMU say of a guest, for the record of a run.
+
+    Raises:
+        UnavailableError: the guest does not run.
+    """
+    record = GuestRecord.read(lab, name)
+    uri = lab.hypervisors[lab.vm(name).hypervisor].uri
+    with connect(uri) as connection:
+        return record.model_dump(exclude={"host_key", "port", "user"}) | {
+            "accelerator": domain.query_accelerator(connection, record.domain),
+            "qemu_version": domain.qemu_version(connection, record.domain),
+            "hypervisor_uri": connection.uri,
+        }
+
+
+def ssh_words(lab: Lab, name: str) -> list[str]:
+    """The OpenSSH command line that reaches a guest, host key verified."""
+    record, home = GuestRecord.read(lab, name), directory(lab, name)
+    return [
+        "ssh", "-F", "none", "-p", str(record.port), "-i", str(user_key(lab)),
+        "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
+        "-o", f"UserKnownHostsFile={home / 'known_hosts'}", "-o", "LogLevel=ERROR",
+        f"{record.user}@127.0.0.1",
+    ]  # fmt: skip
+
+
+def _each(
+    lab: Lab, names: Sequence[str], step: Callable[[Connection, str], T]
+) -> dict[str, T | LabctlError]:
+    """Do a step for each guest over its hypervisor's connection, opened once."""
+    results: dict[str, T | LabctlError] = {}
+    by_uri: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        spec = lab.targets[name]
+        assert isinstance(spec, VMSpec)
+        by_uri[lab.hypervisors[spec.hypervisor].uri].append(name)
+    for uri, mine in by_uri.items():
+        try:
+            with connect(uri) as connection:
+                for name in mine:
+                    try:
+                        results[name] = step(connection, name)
+                    except LabctlError as error:
+                        results[name] = error
+        except LabctlError as error:
+            results |= {name: error for name in mine if name not in results}
+    return results

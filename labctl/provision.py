@@ -1,0 +1,336 @@
+"""Bringing a lab up and down: images, domains, targets and deployment in one order.
+
+``up`` converges: what is already so is left alone. Each target goes its own way; one that
+cannot come up is an error in its own result and does not take the others with it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labctl import guests
+from labctl.deploy import DeployResult, is_current
+from labctl.deploy import deploy as deploy_workloads
+from labctl.errors import ConfigError, LabctlError
+from labctl.images.catalogue import Recipe
+from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
+from labctl.paths import data_dir, private_dir
+from labctl.targets import LocalTarget, SSHTarget, check
+from labctl.targets.base import Target
+from labctl.workloads import load_workloads
+
+Progress = Callable[..., None]
+"""``progress(who, stage, fraction=None, detail="")``"""
+
+
+@dataclass
+class UpResult:
+    """How one target came up. ``changed``: something had to be done."""
+
+    name: str
+    kind: str
+    changed: bool = False
+    accelerator: str = ""
+    notice: str = ""
+    seconds: float = 0.0
+    error: LabctlError | None = None
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        how = f" ({self.accelerator})" if self.accelerator else ""
+        return f"ready{how}" if self.changed else f"ready{how}, nothing to do"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        values = asdict(self)
+        values["error"] = str(self.error) if self.error else None
+        return values | {"ready": self.error is None}
+
+
+@dataclass
+class StatusRow:
+    """A target as ``labctl status`` shows it."""
+
+    name: str
+    kind: str
+    state: str = ""
+    accelerator: str = ""
+    address: str = ""
+    deployed: str = ""
+    note: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def vms_of(lab: Lab, names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that are guests of this lab."""
+    return [name for name in names if isinstance(lab.targets[name], VMSpec)]
+
+
+def make_target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
+    """The Target that the lab file declares as ``name``, not yet connected.
+
+    Raises:
+        UnavailableError: it is a guest that was never brought up.
+    """
+    spec = lab.targets[name]
+    if isinstance(spec, VMSpec):
+        return guests.make_target(lab, name, catalogue[spec.image])
+    if isinstance(spec, SSHSpec):
+        return SSHTarget(
+            name=name,
+            host=spec.host,
+            port=spec.port,
+            user=spec.user,
+            identity=spec.identity,
+            known_hosts=spec.known_hosts,
+            workdir=spec.workdir,
+            machine=lab.machine_of(name),
+            can_reboot=spec.reboot,
+            legacy_algorithms=spec.legacy_ssh,
+        )
+    return LocalTarget(name=name, workdir=_local_workdir(lab, spec), machine=lab.machine_of(name))
+
+
+def up(
+    lab: Lab,
+    names: Sequence[str],
+    catalogue: Mapping[str, Recipe],
+    *,
+    progress: Progress,
+    timeout: float,
+) -> dict[str, UpResult]:
+    """Bring up the targets named and deploy the workloads on them.
+
+    Returns one result a target, in the order of ``names``; errors are in the results.
+    ``timeout`` is for all guests to answer SSH once they were started, in seconds.
+    """
+    begun = time.monotonic()
+    results = {name: UpResult(name, lab.targets[name].kind) for name in names}
+    for name, guest in guests.start(lab, vms_of(lab, names), catalogue, progress=progress).items():
+        if isinstance(guest, LabctlError):
+            results[name].error = guest
+        else:
+            results[name].accelerator = guest.accelerator
+            results[name].notice = guest.notice
+            results[name].changed = guest.started
+    targets: dict[str, Target] = {}
+
+    def reach(name: str) -> None:
+        result = results[name]
+        try:
+            target = make_target(lab, name, catalogue)
+            if isinstance(lab.targets[name], VMSpec):
+                progress(name, "waiting for SSH")
+                guests.wait_ready(lab, name, target, deadline=time.monotonic() + timeout)
+            else:
+                target.connect()
+            if result.changed or not is_current(target, sorted(load_workloads())):
+                check(target)
+            targets[name] = target
+        except LabctlError as error:
+            result.error = error
+        result.seconds = time.monotonic() - begun
+
+    _side_by_side(reach, [name for name in names if results[name].error is None])
+    deployed = _deploy(lab, targets, progress, force=False)
+    for name, outcome in deployed.items():
+        results[name].error = outcome.error
+        results[name].changed |= outcome.changed
+        results[name].seconds = time.monotonic() - begun
+    for target in targets.values():
+        target.close()
+    return results
+
+
+def ready(
+    lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe], *, progress: Progress
+) -> dict[str, Target | LabctlError]:
+    """Connect to targets that are up and see that the workloads on them are current.
+
+    Nothing is started: a guest that is not running is an error in the result.
+    """
+    results: dict[str, Target | LabctlError] = {}
+    targets: dict[str, Target] = {}
+
+    def reach(name: str) -> None:
+        try:
+            progress(name, "connecting")
+            target = make_target(lab, name, catalogue)
+            target.connect()
+            targets[name] = target
+        except LabctlError as error:
+            results[name] = error
+
+    _side_by_side(reach, names)
+    for name, outcome in _deploy(lab, targets, progress, force=False).items():
+        results[name] = outcome.error or targets[name]
+    return {name: results[name] for name in names}
+
+
+def deploy(
+    lab: Lab,
+    names: Sequence[str],
+    catalogue: Mapping[str, Recipe],
+    *,
+    progress: Progress,
+    force: bool,
+) -> dict[str, DeployResult]:
+    """Compile the workloads on the targets named; with ``force`` even if nothing changed."""
+    targets: dict[str, Target] = {}
+    failed: dict[str, DeployResult] = {}
+
+    def reach(name: str) -> None:
+        try:
+            target = make_target(lab, name, catalogue)
+            target.connect()
+            check(target)
+            targets[name] = target
+        except LabctlError as error:
+            failed[name] = DeployResult(target=name, ok=False, changed=False, error=error)
+
+    _side_by_side(reach, names)
+    done = failed | _deploy(lab, targets, progress, force=force)
+    return {name: done[name] for name in names}
+
+
+def _deploy(
+    lab: Lab, targets: Mapping[str, Target], progress: Progress, *, force: bool
+) -> dict[str, DeployResult]:
+    workloads = sorted(load_workloads())
+    stale: list[Target] = []
+    done: dict[str, DeployResult] = {}
+
+    def look(name: str) -> None:
+        try:
+            if force or not is_current(targets[name], workloads):
+                stale.append(targets[name])
+            else:
+                done[name] = DeployResult(target=name, ok=True, changed=False, error=None)
+        except LabctlError as error:
+            done[name] = DeployResult(target=name, ok=False, changed=False, error=error)
+
+    _side_by_side(look, list(targets))
+    if stale:
+        for target in stale:
+            progress(target.name, "deploying")
+        done |= deploy_workloads(
+            stale,
+            workloads,
+            workloads_dir=data_dir("workloads"),
+            private_dir=private_dir(lab.state_dir / "ansible"),
+            progress=progress,
+            force=force,
+        )
+    return done
+
+
+def down(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | LabctlError]:
+    """Shut guests down in order; returns what was done with each, by name."""
+    return guests.stop(lab, vms_of(lab, names), timeout=timeout)
+
+
+def destroy(lab: Lab, names: Sequence[str]) -> dict[str, str | LabctlError]:
+    """Remove guests with their disks and keys."""
+    return guests.remove(lab, vms_of(lab, names))
+
+
+def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> list[StatusRow]:
+    """What each target is doing; contacts each, within seconds."""
+    rows = {name: StatusRow(name, lab.targets[name].kind) for name in names}
+    for name, seen in guests.look(lab, vms_of(lab, names)).items():
+        row = rows[name]
+        row.state, row.accelerator, row.address = seen.state, seen.accelerator, seen.address
+        row.note, row.details = seen.note, seen.details
+
+    def look(name: str) -> None:
+        row, spec = rows[name], lab.targets[name]
+        if isinstance(spec, SSHSpec):
+            row.address = f"{spec.user}@{spec.host}:{spec.port}"
+        elif isinstance(spec, LocalSpec):
+            row.address = "this machine"
+        elif row.state != "running":
+            return
+        try:
+            target = make_target(lab, name, catalogue)
+            target.connect()
+            row.state = row.state or "reachable"
+            row.deployed = (
+                "current" if is_current(target, sorted(load_workloads())) else "not current"
+            )
+            target.close()
+        except LabctlError as error:
+            row.state = f"{row.state}, no SSH" if row.state else "unreachable"
+            row.note = str(error)
+
+    _side_by_side(look, names)
+    return [rows[name] for name in names]
+
+
+def describe(lab: Lab, name: str) -> dict[str, Any]:
+    """What the hypervisor says of a guest (accelerator, vCPUs, image ...); else nothing."""
+    return guests.describe(lab, name) if isinstance(lab.targets[name], VMSpec) else {}
+
+
+def builds(target: Target) -> dict[str, dict[str, str]]:
+    """What lies beside each binary on a target: compiler, flags, link, source hash."""
+    found: dict[str, dict[str, str]] = {}
+    directory = shlex.quote(f"{target.workdir}/bin")
+    script = f'cd {directory} && for f in *.build; do echo "name=$f"; cat "$f"; done'
+    current: dict[str, str] = {}
+    for line in target.run(script).stdout.splitlines():
+        key, sign, value = line.partition("=")
+        if key == "name":
+            current = found.setdefault(value.removesuffix(".build"), {})
+        elif sign:
+            current[key] = value
+    return found
+
+
+def login_command(lab: Lab, name: str, command: Sequence[str]) -> list[str]:
+    """The command line that opens a shell on a target, or runs ``command`` there."""
+    spec = lab.targets[name]
+    if isinstance(spec, LocalSpec):
+        return list(command) or ["sh"]
+    if isinstance(spec, VMSpec):
+        words = guests.ssh_words(lab, name)
+    else:
+        words = ["ssh", "-p", str(spec.port)]
+        if spec.identity:
+            words += ["-i", str(spec.identity), "-o", "IdentitiesOnly=yes"]
+        if spec.known_hosts:
+            words += ["-o", f"UserKnownHostsFile={spec.known_hosts}"]
+        words += ["-o", "StrictHostKeyChecking=yes", f"{spec.user}@{spec.host}"]
+    return words + ([shlex.join(command)] if command else [])
+
+
+def console_log(lab: Lab, name: str) -> Path:
+    """Path of a guest's serial console log.
+
+    Raises:
+        ConfigError: the target is not a guest.
+    """
+    if not isinstance(lab.targets[name], VMSpec):
+        raise ConfigError(f"{name} is not a vm, it has no console", where=str(lab.path))
+    return guests.directory(lab, name) / guests.CONSOLE
+
+
+def _local_workdir(lab: Lab, spec: LocalSpec) -> str:
+    return spec.workdir or str(lab.state_dir / "local")
+
+
+def _side_by_side(step: Callable[[str], None], names: Sequence[str]) -> None:
+    """Do a step for each name at the same time; the first unexpected exception is raised."""
+    if names:
+        with ThreadPoolExecutor(len(names)) as pool:
+            list(pool.map(step, names))

@@ -1,0 +1,411 @@
+"""A sweep from request to finished run: connect, check, plan, open the journal, walk.
+
+This is what the ``sweep`` and ``runs`` verbs call; ``labctl.sweep`` has the parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labctl import __version__, provision
+from labctl.errors import (
+    ConfigError,
+    InterruptedByUser,
+    LabctlError,
+    MeasurementError,
+    PartialError,
+    UnavailableError,
+)
+from labctl.images.catalogue import Recipe
+from labctl.lab import Lab, LocalSpec, VMSpec
+from labctl.observe.facts import collect
+from labctl.sweep.journal import Journal, create_run, now, read_journal
+from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
+from labctl.sweep.records import Header, Note
+from labctl.sweep.runner import Event, Outcome, Runner
+from labctl.targets.base import Target
+from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
+
+Progress = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a sweep is asked to measure. ``threads`` None: each manifest's own."""
+
+    workloads: Sequence[str]
+    targets: Sequence[str]
+    threads: Sequence[int] | None
+    params: Mapping[str, Sequence[str]]
+    design: Design
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A plan before anything was contacted, and its expected duration."""
+
+    plan: Plan
+    estimate_s: float
+
+
+@dataclass
+class Session:
+    """A run opened for measuring, its targets connected."""
+
+    lab: Lab
+    journal: Journal
+    targets: dict[str, Target]
+    retry_failed: bool = False
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        """The run's name, which is its directory's."""
+        return self.journal.view.header.run
+
+    @property
+    def pending(self) -> int:
+        """How many executions are left."""
+        return len(self.journal.view.pending(retry_failed=self.retry_failed))
+
+    @property
+    def estimate_s(self) -> float:
+        """Expected duration of what is left, in seconds."""
+        header = self.journal.view.header
+        design = Design(**{name: getattr(header, name) for name in Design.__dataclass_fields__})
+        plan = Plan(design, tuple(self.journal.view.pending(retry_failed=self.retry_failed)), ())
+        return plan.seconds({name: target.machine for name, target in self.targets.items()})
+
+    def run(self, *, on_event: Callable[[Event], None], limit_s: int) -> Outcome:
+        """Measure what is left. SIGINT and SIGTERM end it soon, with all samples kept."""
+        runner = Runner(
+            self.journal,
+            self.targets,
+            facts=lambda target: facts_of(self.lab, target),
+            on_event=on_event,
+            limit_s=limit_s,
+            retry_failed=self.retry_failed,
+        )
+        try:
+            with _stopped_by_signals(runner):
+                outcome = runner.run()
+            if outcome.stopped:
+                self.journal.append(Note(time=now(), message="interrupted"), durable=True)
+            return outcome
+        finally:
+            self.journal.close()
+            for target in self.targets.values():
+                target.close()
+
+
+def new_seed() -> int:
+    """A seed from the clock; recorded with the run."""
+    return int(time.time())
+
+
+def preview(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> Preview:
+    """The plan of a request from the lab file alone; only an ``ssh`` target is contacted,
+    since nothing else says what system it runs.
+
+    Raises:
+        ConfigError: as ``make_plan``.
+        UnavailableError: an ``ssh`` target does not answer.
+    """
+    infos = []
+    for name in request.targets:
+        spec = lab.targets[name]
+        if isinstance(spec, VMSpec):
+            system = catalogue[spec.image].system
+        elif isinstance(spec, LocalSpec):
+            system = platform.system().lower()
+        else:
+            target = provision.make_target(lab, name, catalogue)
+            target.connect()
+            system = _system(target)
+            target.close()
+        infos.append(TargetInfo(name, system, lab.machine_of(name)))
+    plan = _plan(request, infos, load_workloads())
+    return Preview(plan, plan.seconds({info.name: info.machine for info in infos}))
+
+
+def start(
+    lab: Lab, request: Request, catalogue: Mapping[str, Recipe], *, progress: provision.Progress
+) -> Session:
+    """Connect the targets, see that the workloads are deployed, plan, and create the run.
+
+    Every target is checked before anything is measured; one that does not answer is left
+    out with a notice, unless none does.
+
+    Raises:
+        ConfigError: the request makes no sense.
+        UnavailableError: no target answers.
+    """
+    known = load_workloads()
+    likely = [TargetInfo(n, _likely_system(lab, n, catalogue), "") for n in request.targets]
+    _plan(request, likely, known)  # a wrong request fails before machines are touched
+    targets, notices = _connect(lab, request.targets, catalogue, progress)
+    infos = {name: _info(target, known) for name, target in targets.items()}
+    plan = _plan(request, list(infos.values()), known)
+    used = {execution.cell.target for execution in plan.executions}
+    header = Header(
+        run=_run_id(request, lab),
+        created=now(),
+        labctl=__version__,
+        lab=lab.model_dump(mode="json", exclude={"path"}),
+        targets={n: identity_of(lab, t, infos[n]) for n, t in targets.items() if n in used},
+        workloads=list(request.workloads),
+        plan_digest=plan.digest,
+        executions=list(plan.executions),
+        skipped=[*plan.skipped, *notices],
+        **asdict(plan.design),
+    )
+    directory = create_run(lab.results_dir, header)
+    kept = {name: target for name, target in targets.items() if name in used}
+    return Session(lab, Journal(directory), kept, notices=[*notices, *plan.skipped])
+
+
+def resume(
+    lab: Lab, run: str, catalogue: Mapping[str, Recipe], *, retry_failed: bool = False
+) -> Session:
+    """Open an unfinished run again.
+
+    Raises:
+        ConfigError: no such run; the lab file no longer has one of its targets; a target's
+            kernel or program is not what the run began with.
+        UnavailableError: no target answers, or another labctl is at work on the run.
+    """
+    directory = find_run(lab.results_dir, run)
+    journal = Journal(directory)
+    try:
+        header = journal.view.header
+        needed = {e.cell.target for e in journal.view.pending(retry_failed=retry_failed)}
+        for name in sorted(needed - set(lab.targets)):
+            raise ConfigError(
+                f"the run {header.run} needs the target {name!r}",
+                where=str(lab.path),
+                hint="declare it again, or start a new sweep",
+            )
+        targets, notices = (
+            _connect(lab, sorted(needed), catalogue, lambda *_: None) if needed else ({}, [])
+        )
+        known = load_workloads()
+        for name, target in targets.items():
+            now_is = identity_of(lab, target, _info(target, known))
+            _same_identity(name, header.targets[name], now_is)
+        journal.append(Note(time=now(), message="resumed"), durable=True)
+    except BaseException:
+        journal.close()
+        raise
+    for name in needed - set(targets):
+        targets[name] = provision.make_target(lab, name, catalogue)
+    return Session(lab, journal, targets, retry_failed, notices)
+
+
+def conclude(session: Session, outcome: Outcome) -> None:
+    """Turn how a walk ended into what the exit code says.
+
+    Raises:
+        InterruptedByUser: stopped by a signal.
+        PartialError: a target was lost; the rest can be resumed.
+        MeasurementError: a cell failed.
+    """
+    again = f"labctl sweep --resume {session.run_id}"
+    if outcome.stopped:
+        raise InterruptedByUser("stopped; what was measured is kept", hint=f"go on: {again}")
+    if outcome.lost:
+        what = "\n".join(f"{name}: {error}" for name, error in outcome.lost.items())
+        raise PartialError("not all of the sweep was done", detail=what, hint=f"go on: {again}")
+    if outcome.failed:
+        failures = read_journal(session.journal.path).failed
+        raise MeasurementError(
+            f"{len(failures)} cells failed; the others are measured",
+            where=session.run_id,
+            hint=f"labctl report {session.run_id} says which; {again} --retry-failed",
+        )
+
+
+# -- runs on disk ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as ``labctl runs`` lists it."""
+
+    run: str
+    created: str
+    workloads: list[str]
+    targets: list[str]
+    planned: int
+    done: int
+    failed: int
+    size_bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def list_runs(results: Path) -> list[RunRow]:
+    """All runs of a results directory, oldest first."""
+    rows = []
+    for journal in sorted(results.glob("[!.]*/journal.jsonl"), key=_created):
+        view = read_journal(journal)
+        rows.append(
+            RunRow(
+                run=view.header.run,
+                created=view.header.created,
+                workloads=view.header.workloads,
+                targets=list(view.header.targets),
+                planned=len(view.header.executions),
+                done=len(view.done),
+                failed=len(view.failed),
+                size_bytes=sum(f.stat().st_size for f in journal.parent.iterdir()),
+            )
+        )
+    return rows
+
+
+def find_run(results: Path, run: str) -> Path:
+    """Directory of the run named, or of the latest.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    present = sorted(results.glob("[!.]*/journal.jsonl"), key=_created)
+    if run == "latest" and present:
+        return present[-1].parent
+    directory = results / run
+    if run not in ("", ".", "..") and "/" not in run and (directory / "journal.jsonl").is_file():
+        return directory
+    raise ConfigError(
+        f"there is no run {run!r}" if present else "there is no run yet",
+        where=str(results),
+        hint="labctl runs lists them" if present else "labctl sweep kqtest makes one",
+    )
+
+
+def _created(journal: Path) -> str:
+    with journal.open() as stream:
+        head = stream.readline(400)
+    mark = '"created":"'
+    at = head.find(mark)
+    return head[at + len(mark) : at + len(mark) + 32] if at >= 0 else ""
+
+
+# -- targets -----------------------------------------------------------------------------
+
+
+def facts_of(lab: Lab, target: Target) -> dict[str, Any]:
+    """Facts of a target as the journal keeps them: its own, and what its hypervisor says."""
+    return collect(target).model_dump(mode="json") | provision.describe(lab, target.name)
+
+
+def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:
+    """What must not change within a run: machine, system, kernel, programs, virtual hardware."""
+    kernel = target.run("uname -r").stdout.strip()
+    hardware = provision.describe(lab, target.name)
+    kept = ("image", "image_key", "accelerator", "vcpus", "memory_mib", "cpu_model_virtual")
+    return {
+        "kind": target.kind,
+        "machine": target.machine,
+        "system": info.system,
+        "kernel": kernel,
+        "builds": provision.builds(target),
+    } | {key: hardware[key] for key in kept if key in hardware}
+
+
+def _same_identity(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    changed = [key for key in before if before[key] != after.get(key)]
+    if changed:
+        detail = "\n".join(f"{key}: {before[key]} -> {after.get(key)}" for key in changed)
+        raise ConfigError(
+            f"{name} is not what this run began with: {', '.join(changed)} changed",
+            detail=detail,
+            hint="bring it back to what it was, or start a new sweep",
+        )
+
+
+def _connect(
+    lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe], progress: provision.Progress
+) -> tuple[dict[str, Target], list[str]]:
+    """Connected, deployed targets, and a notice for each that cannot be had."""
+    results = provision.ready(lab, names, catalogue, progress=progress)
+    good = {name: r for name, r in results.items() if not isinstance(r, LabctlError)}
+    bad = {name: r for name, r in results.items() if isinstance(r, LabctlError)}
+    if not good:
+        first = next(iter(bad.values()))
+        raise UnavailableError(
+            "no target can be measured",
+            detail="\n".join(f"{n}: {e}\n{e.detail}".rstrip() for n, e in bad.items()),
+            hint=first.hint or "labctl up",
+        )
+    return good, [f"{name} is left out: {error}" for name, error in bad.items()]
+
+
+def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:
+    """System and capabilities, asked of the target itself."""
+    system = _system(target)
+    capabilities = {}
+    for workload in known.values():
+        if system in workload.systems:
+            result = target.run(f"{target.workdir}/bin/{workload.program} --capabilities")
+            line = parse_line(result.stdout.strip()) if result.ok else None
+            if isinstance(line, Capabilities):
+                capabilities[workload.program] = line.params
+    return TargetInfo(target.name, system, target.machine, capabilities)
+
+
+def _system(target: Target) -> str:
+    return target.run("uname -s").stdout.strip().lower()
+
+
+def _likely_system(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> str:
+    spec = lab.targets[name]
+    return catalogue[spec.image].system if isinstance(spec, VMSpec) else "linux"
+
+
+def _plan(request: Request, infos: Sequence[TargetInfo], known: Mapping[str, Workload]) -> Plan:
+    return make_plan(
+        workloads=request.workloads,
+        targets=infos,
+        known=known,
+        threads=request.threads,
+        params=request.params,
+        design=request.design,
+    )
+
+
+def _run_id(request: Request, lab: Lab) -> str:
+    """Time and workloads, made unique: ``20240131-120000-kqtest``."""
+    base = time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + "-".join(request.workloads[:2])
+    name, number = base, 2
+    while (lab.results_dir / name).exists():
+        name, number = f"{base}-{number}", number + 1
+    return name
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(runner: Runner) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the runner instead of tearing the process down."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(_number: int, _frame: object) -> None:
+        # A handler must be quick and must not take locks that the main thread holds.
+        threading.Thread(target=runner.stop, daemon=True).start()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
