@@ -1,0 +1,31 @@
+"""The commands that repeat a run: the same plan from the same seed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from labctl.report.words import plain
+from labctl.sweep.records import Header
+
+
+def reproduce(header: Header) -> list[str]:
+    """Command lines, quoted for a POSIX shell."""
+    cells = [execution.cell for execution in header.executions]
+    targets = _unique(cell.target for cell in cells)
+    words = ["labctl", "sweep", *header.workloads]
+    words += ["--targets", ",".join(targets)]
+    words += ["--threads", ",".join(str(n) for n in sorted({cell.threads for cell in cells}))]
+    for name in _unique(name for cell in cells for name in cell.params):
+        values = _unique(str(cell.params[name]) for cell in cells if name in cell.params)
+        words += ["--param", f"{name}={','.join(values)}"]
+    for option in ("rounds", "boots", "batches", "warmup", "seed"):
+        words += [f"--{option}", str(getattr(header, option))]
+    words += ["--min-batch-ms", str(header.min_batch_ms)]
+    up = ["labctl", "up", *targets]
+    deploy = ["labctl", "deploy", *targets]
+    return [plain(shlex.join(line)) for line in (up, deploy, words)]
+
+
+def _unique(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))

@@ -1,0 +1,65 @@
+"""What a machine may be called, from its facts alone.
+
+Calling a guest "bare metal" would answer the lab's question wrongly, so nothing is
+assumed: without a fact that says so, a host is not bare metal, and a guest's accelerator
+is the one that QEMU reported, never the one that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from labctl.report.model import TargetView
+
+FUNCTIONAL = "functional: shapes and switches mean something, times do not"
+
+# What hypervisor detection says of an emulator without hardware virtualization.
+_EMULATORS = {"qemu", "tcg", "bochs"}
+
+
+def label_target(
+    name: str, kind: str, facts: Mapping[str, tuple[str, ...]], system: str = ""
+) -> TargetView:
+    """Name a target's role.
+
+    Args:
+        kind: "vm", "local" or "ssh"; "" where the journal does not say.
+        facts: each fact's distinct values over all boots, as text.
+    """
+    accelerators = {value.lower() for value in facts.get("accelerator", ())}
+    if kind == "vm" or (not kind and accelerators):
+        return _guest(name, kind, accelerators)
+    return _host(name, kind, {value.lower() for value in facts.get("hypervisor", ())})
+
+
+def _guest(name: str, kind: str, accelerators: set[str]) -> TargetView:
+    note = ""
+    functional = "tcg" in accelerators
+    if accelerators in ({"kvm"}, {"tcg"}):
+        role = f"guest, {accelerators.pop().upper()}"
+    elif accelerators <= {"kvm", "tcg"} and accelerators:
+        role = "guest, KVM and TCG mixed"
+        note = "its boots ran under different accelerators"
+    elif accelerators:
+        role = f"guest, accelerator {' and '.join(sorted(accelerators))}"
+    else:
+        role = "guest, accelerator unknown"
+        note = "QEMU's accelerator was not recorded; if it was TCG, times mean nothing"
+    return TargetView(name=name, kind=kind, role=role, guest=True, functional=functional, note=note)
+
+
+def _host(name: str, kind: str, hypervisors: set[str]) -> TargetView:
+    named = sorted(hypervisors - {"none", "unknown", ""})
+    note = ""
+    if hypervisors == {"none"}:
+        role = "bare metal"
+    elif named:
+        role = f"host (itself a guest of {' and '.join(named)})"
+        note = "a baseline that is itself a guest is not bare metal"
+    else:
+        role = "host (not known to be bare metal)"
+        note = "its facts do not say whether there is a hypervisor below it"
+    functional = bool(hypervisors & _EMULATORS)
+    return TargetView(
+        name=name, kind=kind, role=role, guest=False, functional=functional, note=note
+    )

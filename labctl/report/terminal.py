@@ -1,0 +1,243 @@
+"""The report as tables for a terminal, from 80 columns on.
+
+All text goes in as rich ``Text``, never as markup, and came into the model through
+``words.plain``: what a machine calls itself can neither style nor steer the terminal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from labctl.report.labels import FUNCTIONAL
+from labctl.report.model import PairView, Point, ReportModel, Section, SeedSeries, Series
+from labctl.report.words import interval, number, with_spread
+
+_LABEL_WIDTH = 24
+_CELL_WIDTH = 11  # "12.3 ±123%" and a space
+
+
+def print_report(model: ReportModel, console: Console) -> None:
+    """Print the report to ``console``, within its width."""
+    for part in render(model, console.width):
+        console.print(part)
+
+
+def render(model: ReportModel, width: int) -> Iterator[RenderableType]:
+    """The parts of the report, each fitting ``width`` columns."""
+    yield _line(f"run {model.run}", "bold")
+    yield _line(_design(model), "dim")
+    for section in model.sections:
+        yield from _section(model, section, width)
+    if not model.sections:
+        yield _line("no complete result yet", "yellow")
+    yield from _notes(model)
+
+
+def _section(model: ReportModel, section: Section, width: int) -> Iterator[RenderableType]:
+    title = f"\n{section.workload}: time per {section.unit}, us of wall time, by threads"
+    yield _line(title, "bold cyan")
+    if section.common_params:
+        yield _line(f"all with {section.common_params}", "dim")
+    full, short = partial(_full_heading, model), partial(_heading, model)
+    yield from _by_threads(section, width, full, lambda p: with_spread(p.time))
+    yield _line(
+        f"geometric mean; ± is half the width of its {model.level:.0%} interval", "dim italic"
+    )
+    if len(section.threads) > 1:
+        yield _line("\ngrowth: T(N) / T(least number of threads)", "bold cyan")
+        yield from _by_threads(
+            section, width, short, lambda p: with_spread(p.growth) if p.growth else "1"
+        )
+    yield _line("\nvoluntary context switches an operation", "bold cyan")
+    yield from _by_threads(section, width, short, lambda p: number(p.vcsw_per_op))
+    if any(p.latency for one in section.series for p in one.points):
+        yield _line("\nlatency of single operations, us: median/99th percentile", "bold cyan")
+        yield from _by_threads(section, width, short, _latency)
+    for number_, pair in enumerate(section.pairs, 1):
+        yield from _pair(model, pair)
+        following = section.pairs[number_ : number_ + 1]
+        if not following or following[0].confounders != pair.confounders:
+            yield from _confounders(pair)
+    if section.seeds:
+        yield from _seeds(section, width)
+
+
+def _latency(point: Point) -> str:
+    if point.latency is None:
+        return "-"
+    return f"{number(point.latency.p50_us)}/{number(point.latency.p99_us)}"
+
+
+_Row = tuple[Text, dict[int, str]]
+
+
+def _by_threads(
+    section: Section,
+    width: int,
+    heading: Callable[[Series], Text],
+    show: Callable[[Point], str],
+) -> Iterator[Table]:
+    """A row a series, a column a number of threads; in several tables if they do not fit.
+    Where targets have several variants, each target is a heading with its variants below."""
+    rows: list[_Row] = []
+    last = Text()
+    for one in section.series:
+        cells = {point.threads: show(point) for point in one.points}
+        label = heading(one)
+        if one.own_params:
+            if label != last:
+                rows.append((label, {}))
+            last, label = label, Text(f"  {one.own_params}")
+        rows.append((label, cells))
+    yield from _grid(rows, section.threads, width)
+
+
+def _grid(rows: Sequence[_Row], threads: Sequence[int], width: int) -> Iterator[Table]:
+    cell = max([_CELL_WIDTH, *(len(text) + 1 for _, cells in rows for text in cells.values())])
+    fitting = max(1, (width - _LABEL_WIDTH) // cell)
+    each = math.ceil(len(threads) / math.ceil(len(threads) / fitting))
+    for start in range(0, len(threads), each):
+        table = _table()
+        table.add_column("", width=_LABEL_WIDTH - 1, overflow="fold")
+        shown = threads[start : start + each]
+        for count in shown:
+            table.add_column(str(count), justify="right", width=cell - 1, no_wrap=True)
+        for label, cells in rows:
+            table.add_row(label, *(Text(cells.get(n, "-") if cells else "") for n in shown))
+        yield table
+
+
+def _heading(model: ReportModel, one: Series) -> Text:
+    """Name of the target, with the word that times of an emulator must carry."""
+    text = Text(one.target, style="bold")
+    if model.target(one.target).functional:
+        text.append(" functional", style="not bold yellow")
+    return text
+
+
+def _full_heading(model: ReportModel, one: Series) -> Text:
+    """Name, role and program of the target, a line each."""
+    target = model.target(one.target)
+    text = Text(one.target, style="bold")
+    role = f"{target.role}, functional" if target.functional else target.role
+    text.append(f"\n{role}", style="not bold yellow" if target.functional else "not bold dim")
+    if one.program_label:
+        text.append(f"\n{one.program_label}", style="not bold")
+    return text
+
+
+def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
+    guest, metal = model.target(pair.guest), model.target(pair.metal)
+    yield _line(f"\nratio {pair.title}", "bold cyan")
+    yield _line(f"{guest.label} / {metal.label}", "dim")
+    if pair.functional:
+        yield _line(FUNCTIONAL, "yellow")
+    table = _table()
+    for heading in ("threads", "ratio", f"{model.level:.0%} interval"):
+        table.add_column(heading, justify="right")
+    if pair.functional:
+        table.add_column("")
+    for point in pair.points:
+        cells = [str(point.threads), number(point.ratio.value), interval(point.ratio)]
+        cells += ["functional"] if pair.functional else []
+        table.add_row(*(Text(cell) for cell in cells))
+    yield table
+
+
+def _confounders(pair: PairView) -> Iterator[RenderableType]:
+    if pair.confounders:
+        yield _line(f"what else differs, {pair.guest} | {pair.metal}:", "dim")
+        yield from (_item(f"{c.key}: {c.guest} | {c.metal}") for c in pair.confounders)
+
+
+def _seeds(section: Section, width: int) -> Iterator[RenderableType]:
+    """Published numbers, apart from ours and labelled with year, system, environment."""
+    yield _line("\npublished (other machines, one run a cell): us, by threads", "bold cyan")
+    stated = [seed for seed in section.seeds if any(p.threads for p in seed.points)]
+    threads = sorted({p.threads for s in stated for p in s.points if p.threads is not None})
+    rows = [
+        (
+            _seed_label(seed),
+            {p.threads: number(p.us_per_op) for p in seed.points if p.threads is not None},
+        )
+        for seed in stated
+    ]
+    yield from _grid(rows, threads, width)
+    rest = [seed for seed in section.seeds if seed not in stated]
+    if rest:
+        table = _table()
+        table.add_column("", overflow="fold")
+        table.add_column("us, threads not stated", justify="right")
+        for seed in rest:
+            table.add_row(Text(seed.label), Text(number(seed.points[0].us_per_op)))
+        yield table
+
+
+def _seed_label(seed: SeedSeries) -> Text:
+    text = Text(f"{seed.year} {seed.system}")
+    detail = " ".join(part for part in (seed.environment, seed.workload, seed.variant) if part)
+    return text.append(f"\n{detail}", style="dim")
+
+
+def _design(model: ReportModel) -> str:
+    design = model.design
+    return (
+        f"{model.created}; {design.completed} of {design.planned} processes complete "
+        f"(boots: {design.boots}, rounds: {design.rounds}, batches: {design.batches}), "
+        f"order drawn from seed {design.seed}"
+    )
+
+
+def _notes(model: ReportModel) -> Iterator[RenderableType]:
+    design = model.design
+    lines = list(model.notes)
+    lines += [f"left out: {text}" for text in design.skipped]
+    lines += [f"failed: {f.cell}: {f.message}" for f in design.failures]
+    if design.unfinished_attempts:
+        lines.append(
+            f"interrupted attempts: {design.unfinished_attempts}; "
+            f"their samples are kept and not counted: {design.uncounted_samples}"
+        )
+    lines += [f"journal: {text}" for text in design.journal_notes]
+    if lines:
+        yield _line("\nto be kept in mind", "bold cyan")
+        yield from (_item(line) for line in lines)
+    if model.journal_sha256:
+        yield _line(f"\njournal sha256 {model.journal_sha256}", "dim")
+
+
+def _table() -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style)
+
+
+def _item(text: str) -> Padding:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_row(Text("-"), Text(text, overflow="fold"))
+    return Padding(table, (0, 0, 0, 1))
+
+
+def plain_lines(parts: Iterable[RenderableType], width: int) -> str:
+    """The parts as text without colours, for a file or a pipe."""
+    console = Console(width=width, color_system=None, force_terminal=False, highlight=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get()

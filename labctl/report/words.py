@@ -1,0 +1,56 @@
+"""Text and numbers as they are shown. Whatever a machine sent is hostile until shown here."""
+
+from __future__ import annotations
+
+from labctl.stats import Estimate
+
+
+def plain(text: str) -> str:
+    """``text`` without what could steer a terminal or a reader: control, escape and
+    direction characters become visible, newlines a space.
+
+    >>> plain("a\\x1b[31mb\\nc")
+    'a\\\\x1b[31mb c'
+    """
+    return "".join(
+        " " if c in "\n\t" else c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in text.encode("utf-8", "replace").decode()
+    )
+
+
+def number(value: float) -> str:
+    """Three significant digits, never in powers of ten unless far from 1.
+
+    >>> [number(x) for x in (0.02134, 3.2149, 12.345, 123.4, 45678.0, 1.5e9)]
+    ['0.0213', '3.21', '12.3', '123', '45678', '1.50e+09']
+    """
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    text = f"{value:#.3g}"
+    return text.rstrip(".")
+
+
+def spread(estimate: Estimate) -> str:
+    """Half the interval's width in per cent of the value: ``±4%``; "" where there is none."""
+    half = estimate.half_width
+    if half is None:
+        return ""
+    if half < 0.005:
+        return "±<1%" if half > 0 else "±0%"
+    return f"±{half:.0%}"
+
+
+def with_spread(estimate: Estimate) -> str:
+    """``3.21 ±4%``."""
+    return f"{number(estimate.value)} {spread(estimate)}".strip()
+
+
+def interval(estimate: Estimate) -> str:
+    """``1.42 to 1.61``; "none" where the data allow none."""
+    if estimate.low is None or estimate.high is None:
+        return "none"
+    return f"{number(estimate.low)} to {number(estimate.high)}"
