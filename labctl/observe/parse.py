@@ -20,10 +20,10 @@ LONGEST_VALUE = 8192
 _KEY = re.compile(r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)?$")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # What of the CPU's flags says something about clocks, sleeping and virtualization.
-_TELLING_FLAGS = frozenset(
-    ("hypervisor", "constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "rdtscp")
-    + ("tsc_deadline_timer", "ht", "vmx", "svm", "ept", "npt", "avic", "mwait", "monitor")
-    + ("waitpkg", "pti", "ibrs_enhanced", "x2apic", "invpcid", "pcid")
+_TELLING_FLAGS = re.compile(
+    r"^(hypervisor|constant_tsc|nonstop_tsc|tsc_known_freq|tsc_reliable|rdtscp|"
+    r"tsc_deadline_timer|ht|vmx|svm|ept|npt|avic|mwait|monitor|waitpkg|pti|ibrs_enhanced|"
+    r"x2apic|invpcid|pcid)$"
 )
 # Options of the kernel's command line that change how threads run or what a switch costs.
 _TELLING_OPTIONS = re.compile(
@@ -163,7 +163,7 @@ def _cpu(raw: dict[str, str], flags: str | None) -> dict[str, Any]:
         "cpu_model": model,
         "cpu_mhz": _float(raw.pop("cpu_mhz", None)),
         "cpu_flags_digest": digest,
-        "cpu_flags": [word for word in words if word in _TELLING_FLAGS] if words else None,
+        "cpu_flags": [word for word in words if _TELLING_FLAGS.match(word)] if words else None,
         "cpus_online": online,
         "cpus_possible": possible,
         "cpus_allowed": _count(raw.pop("cpus_allowed_list", None)),
