@@ -1,0 +1,42 @@
+# Two commands:  make demo   sets up this machine and measures it against a Linux guest
+#                make test   sets up and passes the tests
+.PHONY: demo test test-fast lint lock benchmark wheel
+
+LABCTL = $(CURDIR)/.venv/bin/labctl
+
+demo:
+	@tools/setup run
+	@mkdir -p demo
+	@cd demo && { [ -f lab.yaml ] || $(LABCTL) init; }
+	@cd demo && $(LABCTL) up
+	@cd demo && $(LABCTL) sweep kqtest --rounds 3
+	@cd demo && $(LABCTL) report
+	@echo "The guest goes on running. In demo/: $(LABCTL) status; when you are done: $(LABCTL) down" >&2
+
+test:
+	@tools/setup test
+	@$(MAKE) --no-print-directory lint
+	.venv/bin/python -m pytest
+
+test-fast:
+	@tools/setup test
+	.venv/bin/python -m pytest -m "not guest"
+
+lint:
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+# Pins every dependency by hash; no download addresses are written.
+lock:
+	.venv/bin/pip-compile -q --extra dev --generate-hashes --allow-unsafe --strip-extras \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+	    --no-header --output-file requirements.lock pyproject.toml
+
+benchmark:
+	@tools/setup run
+	.venv/bin/python benchmarks/cell_overhead.py
+	.venv/bin/python benchmarks/eptest_cost.py
+
+wheel:
+	.venv/bin/python -m build --no-isolation --wheel
