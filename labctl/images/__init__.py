@@ -1,0 +1,1 @@
+"""Guest images: the catalogue of recipes, the builders, and the store of what is built."""

@@ -1,0 +1,162 @@
+"""What a builder of images offers, and the registry of builders.
+
+Adding an operating system takes one recipe and one builder class: a module here, and its
+line in ``BUILDERS``. A builder describes its work as stages; running, caching and
+resuming them is ``labctl.images.stages``, keeping finished images ``labctl.images.store``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from labctl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from labctl.images.catalogue import Recipe
+    from labctl.images.store import Image
+
+Progress = Callable[[str, float | None, str], None]
+"""Called with a stage's name, the fraction done (0..1; None: unknown) and a detail."""
+
+Options = Mapping[str, str]
+"""Choices that change an image's content, such as ``kernel``; a builder knows its own."""
+
+
+def no_progress(stage: str, fraction: float | None, detail: str) -> None:
+    """A Progress that tells nobody."""
+
+
+@dataclass(frozen=True)
+class GuestIdentity:
+    """Who one guest is; planted by ``prepare_guest``, so no first boot makes it up.
+
+    Attributes:
+        host_key: file of the private host key (PEM, ECDSA P-256).
+        host_key_pub: its public line, ``ecdsa-sha2-nistp256 AAAA... comment``.
+        authorized_key: public line of the key that may log in.
+    """
+
+    hostname: str
+    host_key: Path
+    host_key_pub: str
+    authorized_key: str
+
+
+@dataclass(frozen=True)
+class GuestBoot:
+    """What a hypervisor boots. Without ``kernel`` the disk boots by itself.
+
+    Attributes:
+        disk: the guest's own qcow2 overlay on the image.
+        host_key: type and base64 of the public host key, as in known_hosts.
+    """
+
+    disk: Path
+    kernel: Path | None
+    initrd: Path | None
+    cmdline: str
+    host_key: str
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """What a running stage gets.
+
+    Attributes:
+        directory: empty; what is left in it is the stage's result.
+        scratch: empty; thrown away afterwards.
+        results: the directories of the stages named in ``after``.
+        progress: fraction done (0..1, None unknown) and a detail.
+    """
+
+    directory: Path
+    scratch: Path
+    results: Mapping[str, Path]
+    progress: Callable[[float | None, str], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a build, cached by its content key.
+
+    Attributes:
+        inputs: all that the result depends on besides ``after``; JSON values.
+        after: names of earlier stages whose results it reads.
+        needs_mib: free disk space that it takes.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    run: Callable[[StageContext], None]
+    after: tuple[str, ...] = ()
+    needs_mib: int = 64
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """The files of stages' results that together make the image, and how it boots."""
+
+    disk: Path
+    disk_format: str
+    kernel: Path | None = None
+    initrd: Path | None = None
+    cmdline: str = ""
+    packages: Path | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Builder(Protocol):
+    """One way of making images: one class an operating system (family)."""
+
+    def check(self, recipe: Recipe) -> None:
+        """Check the recipe's ``build`` part.
+
+        Raises:
+            pydantic.ValidationError, ConfigError: it is wrong.
+        """
+
+    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
+        """The work, in order. Touches nothing but the recipe's files.
+
+        Raises:
+            ConfigError: an option is unknown or has a wrong value.
+        """
+
+    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+        """Which files of the finished stages make the image."""
+
+    def prepare_guest(
+        self, image: Image, directory: Path, identity: GuestIdentity, init: str | None = None
+    ) -> GuestBoot:
+        """Make what one guest boots from ``image``, in ``directory``.
+
+        The disk overlay is created when it is missing or belongs to another image; the rest
+        is written anew. Must not be called while the guest runs.
+
+        Raises:
+            ConfigError: the image has no such ``init``.
+            UnavailableError: a program is missing or failed.
+        """
+
+
+BUILDERS: dict[str, str] = {"debian": "labctl.images.debian:DebianBuilder"}
+"""Builders by the name that recipes use, as module:class; imported when asked for."""
+
+
+def get_builder(name: str) -> Builder:
+    """The builder of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in BUILDERS:
+        raise ConfigError(
+            f"there is no builder {name!r}", hint=f"known builders: {', '.join(BUILDERS)}"
+        )
+    module, _, attribute = BUILDERS[name].partition(":")
+    builder: Builder = getattr(importlib.import_module(module), attribute)()
+    return builder

@@ -1,0 +1,311 @@
+"""The Debian builder: mmdebstrap, an initramfs of labctl's own, mke2fs; no installer, no mount.
+
+Four stages. ``root`` (the installed packages) and ``kernel`` (kernel package and busybox)
+are fetched; ``initramfs`` and ``disk`` are put together from them and from the recipe's
+guest files, in seconds. The kernel is apart from the root file system, so that kernels of
+several Debian suites (option ``kernel``) share one root.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from labctl.errors import ConfigError, UnavailableError
+from labctl.images import cpio, kmodules
+from labctl.images.builder import (
+    GuestBoot,
+    GuestIdentity,
+    ImageFiles,
+    Options,
+    Stage,
+    StageContext,
+)
+from labctl.images.debian_disk import make_disk
+from labctl.images.guest import ensure_overlay, public_key
+from labctl.images.mmdebstrap import run_mmdebstrap
+from labctl.images.process import require, run
+from labctl.images.stages import hash_files
+from labctl.paths import write_atomic
+
+if TYPE_CHECKING:
+    from labctl.images.catalogue import Recipe
+    from labctl.images.store import Image
+
+VERSION = 1
+"""Raise it when the code below makes something else of the same recipe."""
+
+INITS = {"minimal": "/sbin/labctl-init", "systemd": "/lib/systemd/systemd"}
+_KERNEL_OPTION = re.compile(r"^debian/([a-z]+)$")
+
+# Runs outside the new system, with apt configured for it; $1 is its root. A metapackage
+# such as linux-image-cloud-amd64 names the real one in its dependencies.
+_FETCH_KERNEL = """
+set -eu
+export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
+mkdir "$1/labctl-kernel"
+cd "$1/labctl-kernel"
+real=$(apt-cache show --no-all-versions {package} |
+    sed -nE 's/^Depends: (linux-image-[^ ,]+).*/\\1/p')
+apt-get download "${{real:-{package}}}"
+"""
+
+
+class DebianSettings(BaseModel):
+    """The ``build`` part of a Debian recipe.
+
+    Attributes:
+        suite: Debian's codename.
+        kernel: kernel package (or metapackage).
+        packages: what is installed besides the essential packages and apt.
+        exclude: paths that are not unpacked (dpkg's path-exclude).
+        remove: relative paths, with shell wildcards, deleted afterwards.
+        links: symbolic links to make, relative path to target.
+        guest: directory, beside the recipe, of files to copy to the guest's root.
+        initramfs: the initramfs's first program, beside the recipe.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: str = Field(pattern=r"^[a-z]+$")
+    kernel: str = Field(pattern=r"^linux-image-[a-z0-9.+-]+$")
+    packages: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    links: dict[str, str] = {}
+    guest: str = "guest"
+    initramfs: str = "initramfs-init"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A recipe's settings with the options taken in."""
+
+    recipe: Recipe
+    settings: DebianSettings
+    kernel_suite: str
+
+    @property
+    def guest_files(self) -> Path:
+        return self.recipe.directory / self.settings.guest
+
+    @property
+    def init_script(self) -> Path:
+        return self.recipe.directory / self.settings.initramfs
+
+    @property
+    def modules(self) -> list[str]:
+        hardware = self.recipe.hardware
+        drivers = kmodules.DRIVERS[hardware.disk_bus] + kmodules.DRIVERS[hardware.nic]
+        return list(dict.fromkeys(drivers + kmodules.ALWAYS))
+
+    def fetch_root(self, context: StageContext) -> None:
+        settings = self.settings
+        run_mmdebstrap(
+            settings.suite,
+            context.directory / "root.tar",
+            arguments=[
+                "--variant=minbase",
+                f"--include={','.join(settings.packages)}",
+                "--skip=output/dev",  # the kernel fills /dev
+                '--aptopt=Acquire::Languages "none"',
+                *(f"--dpkgopt=path-exclude={path}" for path in settings.exclude),
+            ],
+            scratch=context.scratch,
+            progress=context.progress,
+            packages_guess=170,
+        )
+
+    def fetch_kernel(self, context: StageContext) -> None:
+        fetched = context.scratch / "kernel.tar"
+        hook = _FETCH_KERNEL.format(package=shlex.quote(self.settings.kernel))
+        run_mmdebstrap(
+            self.kernel_suite,
+            fetched,
+            arguments=[
+                "--variant=extract",
+                "--include=busybox-static",
+                "--skip=output/dev",
+                f"--extract-hook={hook}",
+            ],
+            scratch=context.scratch,
+            progress=context.progress,
+        )
+        _unpack_kernel(fetched, context)
+
+    def make_initramfs(self, context: StageContext) -> None:
+        kernel = context.results["kernel"]
+        modules = kmodules.choose(kernel / "modules", self.modules, context.scratch)
+        version = (kernel / "version").read_text().strip()
+        entries = initramfs(
+            version, modules, self.init_script.read_bytes(), (kernel / "busybox").read_bytes()
+        )
+        (context.directory / "initrd").write_bytes(cpio.archive(entries))
+        shutil.copyfile(kernel / "vmlinuz", context.directory / "vmlinuz")
+        shutil.copyfile(kernel / "version", context.directory / "version")
+
+    def make_disk(self, context: StageContext) -> None:
+        make_disk(
+            context,
+            root=context.results["root"] / "root.tar",
+            guest_files=self.guest_files,
+            links=self.settings.links,
+            remove=self.settings.remove,
+            size_mib=self.recipe.disk_mib,
+        )
+
+
+class DebianBuilder:
+    """Builds and boots Debian guests (``labctl.images.builder.Builder``)."""
+
+    def check(self, recipe: Recipe) -> None:
+        """Check the recipe's ``build`` part."""
+        plan = _plan(recipe, {})
+        if not recipe.inits:
+            raise ConfigError(f"{recipe.name}: inits names none", hint=f"known: {', '.join(INITS)}")
+        for path in (plan.guest_files, plan.init_script):
+            if not path.exists():
+                raise ConfigError(f"{recipe.name}: {path.name} is missing", where=str(path))
+
+    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
+        """``root``, ``kernel``, ``initramfs``, ``disk``."""
+        plan = _plan(recipe, options)
+        settings = plan.settings
+        root = settings.model_dump(mode="json", include={"suite", "packages", "exclude"})
+        kernel = {"suite": plan.kernel_suite, "package": settings.kernel}
+        files: dict[str, Any] = {
+            "guest": hash_files(plan.guest_files),
+            "links": settings.links,
+            "remove": settings.remove,
+            "size_mib": recipe.disk_mib,
+        }
+        boot = {"modules": plan.modules, "init": hash_files(plan.init_script)}
+        version = {"builder": "debian", "version": VERSION}
+        return [
+            Stage("root", root | version, plan.fetch_root, needs_mib=1600),
+            Stage("kernel", kernel | version, plan.fetch_kernel, needs_mib=400),
+            Stage("initramfs", boot | version, plan.make_initramfs, ("kernel",)),
+            Stage("disk", files | version, plan.make_disk, ("root",), needs_mib=1200),
+        ]
+
+    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+        """The disk of ``disk``, kernel and initramfs of ``initramfs``."""
+        boot = results["initramfs"]
+        device = "/dev/vda" if recipe.hardware.disk_bus == "virtio" else "/dev/sda"
+        return ImageFiles(
+            disk=results["disk"] / "disk.ext4",
+            disk_format="raw",
+            kernel=boot / "vmlinuz",
+            initrd=boot / "initrd",
+            # notests: the crypto self-tests cost 0.4 s under TCG and change nothing after.
+            cmdline=f"console=ttyS0 quiet cryptomgr.notests root={device}",
+            packages=results["disk"] / "packages",
+            notes={"kernel": (boot / "version").read_text().strip()},
+        )
+
+    def prepare_guest(
+        self, image: Image, directory: Path, identity: GuestIdentity, init: str | None = None
+    ) -> GuestBoot:
+        """Overlay, and an initrd that carries the guest's name and keys (mode 0600)."""
+        assert image.initrd is not None
+        chosen = INITS[image.recipe.init(init)]
+        disk = ensure_overlay(image, directory)
+        initrd = directory / "initrd"
+        planted = cpio.archive(identity_files(identity))
+        write_atomic(initrd, image.initrd.read_bytes() + planted, mode=0o600)
+        return GuestBoot(
+            disk=disk,
+            kernel=image.kernel,
+            initrd=initrd,
+            cmdline=f"{image.cmdline} labctl.init={chosen}",
+            host_key=public_key(identity.host_key_pub),
+        )
+
+
+def initramfs(
+    version: str, modules: Sequence[kmodules.Module], init: bytes, busybox: bytes
+) -> list[cpio.Entry]:
+    """The files of the initramfs. One modprobe loads all, by a modules.dep of our own."""
+    applets = (
+        *("sh", "mount", "modprobe", "cp", "ifconfig", "route"),
+        *("usleep", "poweroff", "switch_root"),
+    )
+    place = f"lib/modules/{version}"
+    depends = "".join(
+        f"{m.name}.ko: {' '.join(f'{n}.ko' for n in reversed(m.depends))}\n" for m in modules
+    )
+    return [
+        cpio.file("init", init, 0o755),
+        cpio.file("bin/busybox", busybox, 0o755),
+        *(cpio.symlink(f"bin/{name}", "busybox") for name in applets),
+        *(cpio.directory(name) for name in ("dev", "proc", "sys", "root")),
+        cpio.character_device("dev/console", 5, 1),
+        cpio.file("etc/modules", (" ".join(m.name for m in modules) + "\n").encode()),
+        *(cpio.file(f"{place}/{m.name}.ko", m.data) for m in modules),
+        cpio.file(f"{place}/modules.dep", depends.encode()),
+    ]
+
+
+def identity_files(identity: GuestIdentity) -> list[cpio.Entry]:
+    """What makes one guest of an image, laid out below ``identity`` as below ``/``."""
+    public = f"{identity.host_key_pub.strip()}\n".encode()
+    return [
+        cpio.file("identity/etc/hostname", f"{identity.hostname}\n".encode()),
+        cpio.file("identity/etc/ssh/ssh_host_ecdsa_key", identity.host_key.read_bytes(), 0o600),
+        cpio.file("identity/etc/ssh/ssh_host_ecdsa_key.pub", public),
+        cpio.directory("identity/root", 0o700),
+        cpio.directory("identity/root/.ssh", 0o700),
+        cpio.file(
+            "identity/root/.ssh/authorized_keys",
+            f"{identity.authorized_key.strip()}\n".encode(),
+            0o600,
+        ),
+    ]
+
+
+def _plan(recipe: Recipe, options: Options) -> _Plan:
+    settings = DebianSettings.model_validate(recipe.build)
+    unknown = set(options) - {"kernel"}
+    if unknown:
+        raise ConfigError(
+            f"{recipe.name}: there is no option {', '.join(sorted(unknown))}", hint="known: kernel"
+        )
+    suite = settings.suite
+    if "kernel" in options:
+        match = _KERNEL_OPTION.match(options["kernel"])
+        if not match:
+            raise ConfigError(
+                f"{recipe.name}: {options['kernel']!r} names no kernel",
+                hint="write debian/SUITE, such as debian/bullseye",
+            )
+        suite = match[1]
+    return _Plan(recipe, settings, suite)
+
+
+def _unpack_kernel(fetched: Path, context: StageContext) -> None:
+    """Kernel, its modules and busybox out of what mmdebstrap fetched."""
+    with tarfile.open(fetched) as archive:
+        for member in archive:
+            if member.name.endswith("/bin/busybox") and member.isfile():
+                member.name = "busybox"
+                archive.extract(member, context.directory, filter="data")
+            elif member.name.endswith(".deb"):
+                member.name = "kernel.deb"
+                archive.extract(member, context.scratch, filter="data")
+    unpacked = context.scratch / "kernel"
+    run([require("dpkg-deb", "dpkg"), "-x", context.scratch / "kernel.deb", unpacked])
+    kernels = list(unpacked.glob("boot/vmlinuz-*"))
+    trees = [*unpacked.glob("lib/modules/*"), *unpacked.glob("usr/lib/modules/*")]
+    if len(kernels) != 1 or len(trees) != 1:
+        raise UnavailableError(f"{unpacked.name}: no kernel in the package {context.scratch}")
+    kernels[0].rename(context.directory / "vmlinuz")
+    trees[0].rename(context.directory / "modules")
+    (context.directory / "version").write_text(trees[0].name + "\n")

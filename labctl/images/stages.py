@@ -1,0 +1,123 @@
+"""Running a build's stages, each kept whole under its content key or not at all.
+
+A stage works in a directory of its own that is renamed into place as its last act, so an
+interrupted build (Ctrl-C, kill -9, power cut) begins again at the stage that it was in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from labctl.errors import LabctlError, UnavailableError
+from labctl.images.builder import Progress, Stage, StageContext
+
+KEY_LENGTH = 16
+
+
+def digest(value: Any) -> str:
+    """A content key: hash of ``value`` (JSON values) as canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+
+
+def stage_keys(stages: Sequence[Stage]) -> dict[str, str]:
+    """The content key of each stage; those that it builds on go into it."""
+    keys: dict[str, str] = {}
+    for stage in stages:
+        after = {name: keys[name] for name in stage.after}
+        keys[stage.name] = digest({"inputs": stage.inputs, "stage": stage.name, "after": after})
+    return keys
+
+
+def hash_files(directory: Path) -> dict[str, str]:
+    """Hash of each file below ``directory`` (or of that one file), by relative path."""
+    files = [directory] if directory.is_file() else sorted(directory.rglob("*"))
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.is_file()
+    }
+
+
+def run_stages(
+    stages: Sequence[Stage], kept: Path, work: Path, progress: Progress
+) -> dict[str, Path]:
+    """Run what is not in ``kept`` yet, in order; the result directory of each stage.
+
+    Args:
+        kept: where finished stages are, as ``<stage>-<key>``.
+        work: directory for unfinished ones, on the same file system.
+
+    Raises:
+        UnavailableError: not enough disk space, or a stage's own.
+    """
+    keys = stage_keys(stages)
+    results: dict[str, Path] = {}
+    for stage in stages:
+        target = kept / f"{stage.name}-{keys[stage.name]}"
+        results[stage.name] = target
+        if target.is_dir():
+            continue
+        _check_space(stage, work)
+        progress(stage.name, None, "begins")
+        _run_one(stage, target, work, results, progress)
+        progress(stage.name, 1.0, "done")
+    return results
+
+
+def _run_one(
+    stage: Stage, target: Path, work: Path, results: Mapping[str, Path], progress: Progress
+) -> None:
+    directory, scratch = work / stage.name, work / f"{stage.name}.scratch"
+    for path in (directory, scratch):
+        path.mkdir(parents=True)
+    context = StageContext(
+        directory=directory,
+        scratch=scratch,
+        results={name: results[name] for name in stage.after},
+        progress=lambda fraction, detail: progress(stage.name, fraction, detail),
+    )
+    try:
+        stage.run(context)
+    except LabctlError as error:
+        error.where = error.where or f"stage {stage.name}"
+        raise
+    remove_tree(scratch)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    directory.rename(target)
+
+
+def forget_others(stages: Sequence[Stage], kept: Path) -> None:
+    """Remove results of the same stages under other keys."""
+    keys = stage_keys(stages)
+    for path in kept.glob("*-*"):
+        name, _, key = path.name.rpartition("-")
+        if name in keys and key != keys[name]:
+            remove_tree(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a tree, unless something is still mounted in it; what resists stays."""
+    inside = f"{path.resolve()}/"
+    with contextlib.suppress(OSError):
+        mounts = Path("/proc/self/mounts").read_text().splitlines()
+        if any(line.split()[1].startswith(inside) for line in mounts):
+            return
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _check_space(stage: Stage, work: Path) -> None:
+    work.mkdir(parents=True, exist_ok=True)
+    free_mib = shutil.disk_usage(work).free // 2**20
+    if free_mib < stage.needs_mib:
+        raise UnavailableError(
+            f"not enough disk space: {stage.needs_mib} MiB are needed, {free_mib} MiB are free",
+            where=f"stage {stage.name}, {work}",
+            hint="free some, or let XDG_CACHE_HOME name a directory elsewhere",
+        )

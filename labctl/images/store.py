@@ -1,0 +1,263 @@
+"""The store of built images: one directory an image, found by what went into it.
+
+Layout under the root: ``<name>/<key>/image.json`` and its files; ``<name>/stages`` (what
+an interrupted or changed build goes on from); ``<name>/tmp`` (unfinished work; whatever is
+there while nobody holds the lock is a dead build's, and is removed).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from labctl import paths
+from labctl.errors import UnavailableError
+from labctl.images.builder import (
+    ImageFiles,
+    Options,
+    Progress,
+    Stage,
+    get_builder,
+    no_progress,
+)
+from labctl.images.catalogue import Recipe, load_catalogue
+from labctl.images.stages import digest, forget_others, remove_tree, run_stages, stage_keys
+
+FORMAT = 1
+MANIFEST = "image.json"
+WAIT_STEP_S = 1.0
+
+
+@dataclass(frozen=True)
+class Image:
+    """A whole, bootable image.
+
+    Attributes:
+        recipe: the recipe as it was built.
+        built: when (UTC).
+        size_bytes: disk space that it takes.
+        packages: a text file of what is installed, one "name version" a line.
+        cmdline: for the kernel; a builder's ``prepare_guest`` adds to it.
+        notes: what the builder recorded, such as the kernel's release.
+    """
+
+    name: str
+    key: str
+    directory: Path
+    disk: Path
+    disk_format: str
+    kernel: Path | None
+    initrd: Path | None
+    cmdline: str
+    recipe: Recipe
+    built: datetime
+    size_bytes: int
+    packages: Path | None
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ImageStatus:
+    """One row of what is there: state is "built", "stale" (the recipe has changed since,
+    or it was built with other options) or "missing". ``built`` is ISO 8601 UTC or ""."""
+
+    name: str
+    system: str
+    state: str
+    summary: str
+    key: str = ""
+    size_bytes: int = 0
+    built: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON output."""
+        return asdict(self)
+
+
+class ImageStore:
+    """Built images under ``root`` (the user's cache unless given)."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or paths.cache_dir() / "images"
+
+    def find(self, recipe: Recipe, **options: str) -> Image | None:
+        """The image of this very content, or None."""
+        _, key = _plan(recipe, options)
+        return _read(self.root / recipe.name / key, recipe)
+
+    def build(
+        self, recipe: Recipe, *, options: Options | None = None, progress: Progress = no_progress
+    ) -> Image:
+        """The image of this content, built if it is not there.
+
+        One build of a recipe at a time; a second waits and says for whom.
+
+        Raises:
+            UnavailableError: a program, the network or disk space is missing.
+            ConfigError: an option or the recipe does not fit.
+        """
+        chosen = dict(options or {})
+        found = self.find(recipe, **chosen)
+        if found:
+            return found
+        stages, key = _plan(recipe, chosen)
+        home = self.root / recipe.name
+        with self._locked(recipe.name, progress):
+            found = self.find(recipe, **chosen)
+            if found:
+                return found
+            work = home / "tmp"
+            remove_tree(work)
+            work.mkdir(parents=True, exist_ok=True)
+            try:
+                results = run_stages(stages, home / "stages", work, progress)
+                files = get_builder(recipe.builder).assemble(recipe, chosen, results)
+                _finish(recipe, chosen, key, files, work / key, home / key)
+                forget_others(stages, home / "stages")
+            finally:
+                remove_tree(work)
+        image = self.find(recipe, **chosen)
+        assert image is not None
+        return image
+
+    def list(self) -> list[ImageStatus]:
+        """A row for every recipe of the catalogue, and one for each stale build."""
+        rows = []
+        for recipe in load_catalogue().values():
+            _, current = _plan(recipe, {})
+            built = {
+                path.parent.name: _read(path.parent, recipe)
+                for path in sorted((self.root / recipe.name).glob(f"*/{MANIFEST}"))
+            }
+            found = built.pop(current, None)
+            rows.append(
+                _status(recipe, found, "built") if found else _status(recipe, None, "missing")
+            )
+            rows += [_status(recipe, image, "stale") for image in built.values() if image]
+        return rows
+
+    def remove(self, name: str) -> bool:
+        """Remove every build of ``name`` and what was kept for its next one.
+
+        Guests that run on it lose their disk. Returns whether there was anything.
+        """
+        home = self.root / name
+        if not home.is_dir():
+            return False
+        with self._locked(name, no_progress):
+            for manifest in home.glob(f"*/{MANIFEST}"):
+                manifest.unlink()  # first: what is half removed must not pass for whole
+            shutil.rmtree(home)
+        return True
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        lock, holder = FileLock(self.root / f".{name}.lock"), self.root / f".{name}.holder"
+        while True:
+            try:
+                lock.acquire(timeout=WAIT_STEP_S)
+                break
+            except Timeout:
+                who = holder.read_text().strip() if holder.exists() else "another process"
+                progress("waiting", None, f"{name} is in use by {who}")
+        try:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            paths.write_atomic(
+                holder, f"process {os.getpid()} on {socket.gethostname()} since {now}"
+            )
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            lock.release()
+
+
+def _plan(recipe: Recipe, options: Options) -> tuple[list[Stage], str]:
+    """The stages and the image's content key: all stages' keys, and how it is booted."""
+    stages = list(get_builder(recipe.builder).stages(recipe, options))
+    content = recipe.model_dump(mode="json", exclude={"summary"})
+    return stages, digest({"format": FORMAT, "stages": stage_keys(stages), "recipe": content})
+
+
+def _finish(
+    recipe: Recipe, options: Options, key: str, files: ImageFiles, work: Path, target: Path
+) -> None:
+    """Put the image's files together and, as the last act, in their place."""
+    work.mkdir()
+    names: dict[str, str | None] = {}
+    for role in ("disk", "kernel", "initrd", "packages"):
+        path: Path | None = getattr(files, role)
+        names[role] = path.name if path else None
+        if path:
+            os.link(path, work / path.name)  # no copy: stages lie on the same file system
+    manifest = {
+        "format": FORMAT,
+        "name": recipe.name,
+        "key": key,
+        "options": dict(options),
+        "built": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": names,
+        "disk_format": files.disk_format,
+        "cmdline": files.cmdline,
+        "notes": dict(files.notes),
+        "recipe": recipe.model_dump(mode="json"),
+    }
+    paths.write_atomic(work / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+    remove_tree(target)  # without a readable manifest, or it would have been found
+    try:
+        work.rename(target)
+    except OSError as error:
+        raise UnavailableError(f"the image cannot be kept: {error}", where=str(target)) from None
+
+
+def _read(directory: Path, recipe: Recipe) -> Image | None:
+    """The image in ``directory``; None where it is not whole."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text())
+        files = {
+            role: directory / name if name else None for role, name in manifest["files"].items()
+        }
+        size = sum(path.stat().st_blocks * 512 for path in files.values() if path)
+        built_by = Recipe.model_validate(manifest["recipe"])
+        built_by._directory = recipe.directory
+        disk = files["disk"]
+        assert disk is not None
+        return Image(
+            name=manifest["name"],
+            key=manifest["key"],
+            directory=directory,
+            disk=disk,
+            disk_format=manifest["disk_format"],
+            kernel=files["kernel"],
+            initrd=files["initrd"],
+            cmdline=manifest["cmdline"],
+            recipe=built_by,
+            built=datetime.fromisoformat(manifest["built"]),
+            size_bytes=size,
+            packages=files["packages"],
+            notes=manifest["notes"],
+        )
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _status(recipe: Recipe, image: Image | None, state: str) -> ImageStatus:
+    return ImageStatus(
+        name=recipe.name,
+        system=recipe.system,
+        state=state,
+        summary=recipe.summary,
+        key=image.key if image else "",
+        size_bytes=image.size_bytes if image else 0,
+        built=image.built.isoformat() if image else "",
+    )
