@@ -9,5 +9,6 @@ from __future__ import annotations
 
 from labctl.report.build import build_report
 from labctl.report.model import ReportModel, to_json
+from labctl.report.page import render_page, write_page
 
-__all__ = ["ReportModel", "build_report", "to_json"]
+__all__ = ["ReportModel", "build_report", "render_page", "to_json", "write_page"]

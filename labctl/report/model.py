@@ -123,11 +123,10 @@ class PairView(_Part):
     @property
     def title(self) -> str:
         """Both sides in words."""
-        return (
-            f"{self.guest} {self.guest_variant}".strip()
-            + " / "
-            + (f"{self.metal} {self.metal_variant}".strip())
-        )
+        if self.guest_variant == self.metal_variant:
+            return f"{self.guest} / {self.metal} {self.guest_variant}".strip()
+        sides = ((self.guest, self.guest_variant), (self.metal, self.metal_variant))
+        return " / ".join(f"{name} {variant}".strip() for name, variant in sides)
 
 
 class SeedSeriesPoint(_Part):

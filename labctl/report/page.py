@@ -1,0 +1,114 @@
+"""The report as one self-contained page: no request to anywhere, no script but ours.
+
+Everything is inline. What came from a machine is escaped by the template; the figures'
+data are JSON that the browser does not run; and the page's own Content-Security-Policy
+admits the hashes of its scripts and nothing from a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from labctl import paths
+from labctl.report import words
+from labctl.report.labels import FUNCTIONAL
+from labctl.report.model import ReportModel
+from labctl.report.palette import looks
+from labctl.report.plots import section_plots, seed_name, series_name
+
+
+def write_page(model: ReportModel, path: Path) -> Path:
+    """Write the page, whole or not at all; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    paths.write_atomic(path, render_page(model))
+    return path
+
+
+def render_page(model: ReportModel) -> str:
+    """The page as HTML, about 1.3 MB of which are Bokeh's own code."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("labctl.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=words.number, with_spread=words.with_spread, interval=words.interval
+    )
+    figures: list[dict[str, Any]] = []
+    sections = [_section(model, index, figures) for index in range(len(model.sections))]
+    scripts = [*_bokeh_scripts(), _template("report.js")] if figures else []
+    return environment.get_template("report.html.j2").render(
+        report=model,
+        sections=sections,
+        functional=FUNCTIONAL,
+        csp=_policy(scripts),
+        css=Markup(_template("report.css")),  # noqa: S704 - the project's own file
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - Bokeh's and our own
+        data=Markup(_inert_json(figures)),  # noqa: S704 - no "<" is left in it
+    )
+
+
+def _section(model: ReportModel, index: int, figures: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the template shows of a section; its figures' data are added to ``figures``."""
+    from bokeh.embed import json_item
+
+    section = model.sections[index]
+    plots = []
+    for plot in section_plots(model, section, index):
+        element = f"figure-{len(figures)}"
+        figures.append({**json_item(plot.figure), "target_id": element})
+        plots.append({"id": element, "title": plot.title, "caption": plot.caption})
+    drawn = looks(section.series, [target.name for target in model.targets])
+    return {
+        "view": section,
+        "plots": plots,
+        "keys": [
+            {"name": series_name(index, i), "series": one, "look": look}
+            for i, (one, look) in enumerate(zip(section.series, drawn, strict=True))
+        ],
+        "seed_keys": [
+            {"name": seed_name(index, i), "label": seed.label}
+            for i, seed in enumerate(section.seeds)
+        ],
+    }
+
+
+def _inert_json(value: Any) -> str:
+    """JSON that cannot end the script element that it stands in."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@cache
+def _bokeh_scripts() -> tuple[str, ...]:
+    from bokeh.resources import Resources
+
+    return tuple(Resources(mode="inline", components=["bokeh"]).js_raw)
+
+
+def _template(name: str) -> str:
+    return resources.files("labctl.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _policy(scripts: list[str]) -> str:
+    """A Content-Security-Policy that lets these inline scripts run and nothing else."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
+    )
+    allowed = hashes or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,39 @@
+"""Colours, dashes and markers: a colour a target, a dash and marker a variant.
+
+Okabe and Ito's colours, which people with colour blindness tell apart, in an order that
+puts first those with a contrast of 3:1 or so on white and on near-black alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labctl.report.model import Series
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES = ("solid", "dashed", "dotted", "dotdash", "dashdot")
+_MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle")
+GREY = "#8a8a8a"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn."""
+
+    colour: str
+    dash: str
+    marker: str
+
+
+def looks(series: Sequence[Series], targets: Sequence[str]) -> list[Look]:
+    """One look a series; a target has the same colour in all sections of a report."""
+    variants = list(dict.fromkeys(one.own_params for one in series))
+    return [
+        Look(
+            colour=_COLOURS[targets.index(one.target) % len(_COLOURS)],
+            dash=_DASHES[variants.index(one.own_params) % len(_DASHES)],
+            marker=_MARKERS[variants.index(one.own_params) % len(_MARKERS)],
+        )
+        for one in series
+    ]
