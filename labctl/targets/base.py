@@ -33,8 +33,19 @@ class CommandResult:
 class Shell(Protocol):
     """A POSIX shell kept open on a target over one channel.
 
-    Replies are framed, so a command costs about one round trip. One command at a time.
+    Replies are framed, so a command costs about one round trip. One command at a time,
+    each in a subshell: ``cd``, variables and ``exit`` end with it.
+
+    Attributes:
+        pid, pgid: the shell's process and process group on the target; all that it
+            runs is in that group.
+        token: a random word in the shell's argument list: tells it from another
+            process that is given the same pid later.
     """
+
+    pid: int
+    pgid: int
+    token: str
 
     def run(self, command: str, *, timeout: float) -> CommandResult:
         """Run one shell command (stdin is /dev/null) and wait for its end.
@@ -51,7 +62,9 @@ class Shell(Protocol):
         After the consumer has dealt with a line and asks for the next, a line
         ``"go"`` has been sent to the command's standard input if that line was
         a JSON object of type "batch"; so the command rests while the consumer works.
-        The result is kept in ``last`` once the iterator is exhausted.
+        The result is kept in ``last`` once the iterator is exhausted; an iterator dropped
+        before that kills the command and closes the shell. ``timeout`` (seconds) is for
+        the whole command, the consumer's time included.
 
         Raises:
             UnavailableError: as ``run``.
@@ -93,6 +106,9 @@ class Target(Protocol):
 
     def run(self, command: str, *, input: bytes = b"", timeout: float = 60.0) -> CommandResult:
         """Run ``command`` by /bin/sh (whatever the login shell is) and wait for it.
+
+        It finds ``input`` on its standard input (/dev/null if empty). Output that is not
+        UTF-8 comes as ``\\xNN``. Nothing is ever retried.
 
         Raises:
             UnavailableError: connection lost or ``timeout`` seconds passed.
