@@ -45,8 +45,7 @@ static void process_main(struct worker *worker)
     char byte;
 
     signal(SIGCHLD, SIG_DFL);
-    guard_children(NULL, 0); /* its siblings are not its own to end */
-    guard_signals(run->options.limit_s);
+    guard_in_child(run->options.limit_s);
     close(news[READ_END]);
     close(go[0][WRITE_END]);
     close(go[1][WRITE_END]);
@@ -63,13 +62,16 @@ static void process_main(struct worker *worker)
         if (n < 0)
             fail_call("read of the start pipe");
         if (n == 0)
-            _exit(STATUS_DONE);
+            break;
         begin = usage_now();
         run->workload->work(worker);
         worker->end_ns = now_ns();
         worker->usage = usage_between(begin, usage_now());
         say_done();
     }
+    if (run->workload->leave != NULL)
+        run->workload->leave(worker);
+    _exit(STATUS_DONE);
 }
 
 static void start(struct run *run)

@@ -46,6 +46,8 @@ static void *thread_main(void *argument)
         pthread_mutex_lock(&lock);
     }
     pthread_mutex_unlock(&lock);
+    if (run->workload->leave != NULL)
+        run->workload->leave(worker);
     return NULL;
 }
 

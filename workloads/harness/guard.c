@@ -27,6 +27,18 @@ void guard_children(const void *pids, int count)
     child_count = count;
 }
 
+/*
+ * In a worker process: its siblings are not its own to end, and its controller, whose
+ * limit comes first, speaks for it. The own limit is for a controller that was killed.
+ */
+void guard_in_child(unsigned long limit_s)
+{
+    guard_children(NULL, 0);
+    limit_text[0] = '\0';
+    if (limit_s != 0)
+        alarm((unsigned)limit_s + 2);
+}
+
 static void end_children(void)
 {
     int i;

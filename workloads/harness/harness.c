@@ -208,9 +208,9 @@ int harness_main(int argc, char **argv, const struct workload *workload)
         report_capabilities(&run);
         return STATUS_DONE;
     }
+    guard_signals(run.options.limit_s);
     if (!run.options.plain)
         report_start(&run);
-    guard_signals(run.options.limit_s);
     raise_descriptor_limit();
     if (workload->setup != NULL)
         workload->setup(&run);

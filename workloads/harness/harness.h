@@ -82,6 +82,7 @@ struct workload {
     void (*enter)(struct worker *worker); /* once, in each worker */
     void (*entered)(struct run *run);     /* once, when every worker has entered */
     void (*work)(struct worker *worker);  /* a batch: its share, or until stopped */
+    void (*leave)(struct worker *worker); /* once, in each worker, at the end */
 
     /* Of a token workload only. */
     void (*begin)(struct run *run); /* send the message: all workers are about to wait */
@@ -145,6 +146,7 @@ long clock_read_ns(void);
 void guard_name(const char *name);
 void guard_signals(unsigned long limit_s);
 void guard_children(const void *pids, int count);
+void guard_in_child(unsigned long limit_s);
 
 void report_capabilities(const struct run *run);
 void report_start(const struct run *run);

@@ -118,6 +118,13 @@ static void entered(struct run *run)
         fail(STATUS_SYSCALL, "unlink of %s: %s", path, strerror(errno));
 }
 
+static void leave(struct worker *worker)
+{
+    if (worker->fd >= 0)
+        close(worker->fd);
+    free(worker->buffer);
+}
+
 static ssize_t read_once(long source, int fd, void *buffer, size_t size)
 {
     switch (source) {
@@ -162,7 +169,7 @@ static const struct param params[] = {
 
 static const struct workload urandom = {
     .name = "urandom", .form = "read", .unit = "read", .params = params, .latency = 1,
-    .setup = setup, .enter = enter, .entered = entered, .work = work,
+    .setup = setup, .enter = enter, .entered = entered, .work = work, .leave = leave,
 };
 
 int main(int argc, char **argv)
