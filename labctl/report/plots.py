@@ -7,8 +7,9 @@ page's style sheet (report.js), so that they follow a dark or light scheme.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labctl.report.model import PairView, Point, ReportModel, Section, Series
@@ -62,7 +63,9 @@ class _Drawing:
         self.index = index
 
     def time(self) -> Plot:
-        figure = self._figure(f"us per {self.section.unit}")
+        seen = [p.us_per_op for point in self._points() for p in point.processes]
+        seen += [p.us_per_op for seed in self.section.seeds for p in seed.points]
+        figure = self._figure(f"us per {self.section.unit}", seen)
         for number_ in range(len(self.section.seeds)):
             _draw_seed(figure, self.section, number_, seed_name(self.index, number_))
         for one, look, name in self._each():
@@ -78,10 +81,11 @@ class _Drawing:
         )
 
     def growth(self) -> Plot:
-        figure = self._figure("T(N) / T(least N)")
+        seen = [point.growth.value for point in self._points() if point.growth]
+        figure = self._figure("T(N) / T(least N)", [1.0, *seen])
         _draw_level(figure, 1.0)
         for one, look, name in self._each():
-            points = [(p.threads, p.growth) for p in one.points if p.growth is not None]
+            points = [(p.threads, p.growth or _unity(p.time)) for p in one.points]
             _draw_estimates(figure, points, look, name, self._label(one))
         return Plot(
             "Growth",
@@ -90,7 +94,8 @@ class _Drawing:
         )
 
     def ratio(self) -> Plot:
-        figure = self._figure("T guest / T metal")
+        seen = [point.ratio.value for pair in self.section.pairs for point in pair.points]
+        figure = self._figure("T guest / T metal", [1.0, *seen])
         _draw_level(figure, 1.0)
         for pair in self.section.pairs:
             at = self._series_of(pair)
@@ -104,7 +109,10 @@ class _Drawing:
         )
 
     def switches(self) -> Plot:
-        figure = self._curves("voluntary switches an operation", lambda p: p.vcsw_per_op)
+        seen = [point.vcsw_per_op for point in self._points()]
+        figure = self._figure("voluntary switches an operation", seen)
+        for one, look, name in self._each():
+            _draw_curve(figure, one, look, name, self._label(one), lambda p: p.vcsw_per_op)
         return Plot(
             "Context switches",
             "Voluntary context switches an operation (getrusage): what rises with the number "
@@ -118,7 +126,9 @@ class _Drawing:
             ("99th percentile", "dashed", lambda p: p.latency.p99_us if p.latency else None),
             ("greatest", "dotted", lambda p: p.latency.max_us if p.latency else None),
         )
-        figure = self._figure(f"us of one {self.section.unit}")
+        found = [point.latency for point in self._points() if point.latency]
+        seen = [us for latency in found for us in (latency.p50_us, latency.max_us)]
+        figure = self._figure(f"us of one {self.section.unit}", seen)
         for one, look, name in self._each():
             for what, dash, value in kinds:
                 drawn = Look(look.colour, dash, look.marker)
@@ -130,12 +140,8 @@ class _Drawing:
             figure,
         )
 
-    def _curves(self, axis: str, value: Callable[[Point], float | None]) -> Any:
-        values = [value(p) for one in self.section.series for p in one.points]
-        figure = self._figure(axis, log=all(v is not None and v > 0 for v in values))
-        for one, look, name in self._each():
-            _draw_curve(figure, one, look, name, self._label(one), value)
-        return figure
+    def _points(self) -> list[Point]:
+        return [point for one in self.section.series for point in one.points]
 
     def _each(self) -> list[tuple[Series, Look, str]]:
         return list(zip(self.section.series, self.looks, self.names, strict=True))
@@ -150,17 +156,19 @@ class _Drawing:
             if (one.target, one.variant) == (pair.guest, pair.guest_variant)
         )
 
-    def _figure(self, y_label: str, *, log: bool = True) -> Any:
-        from bokeh.models import DataRange1d, FixedTicker, NumeralTickFormatter
+    def _figure(self, y_label: str, values: Sequence[float]) -> Any:
+        """An empty figure: log axes, or a linear y axis where one of ``values`` is 0."""
+        from bokeh.models import DataRange1d, FixedTicker, NumeralTickFormatter, Range1d
         from bokeh.plotting import figure
 
         threads = self.section.threads
+        log = min(values) > 0
         made = figure(
             height=_HEIGHT,
             sizing_mode="stretch_width",
             x_axis_type="log",
             y_axis_type="log" if log else "linear",
-            x_range=(threads[0] / 1.25, threads[-1] * 1.25),
+            x_range=Range1d(start=threads[0] / 1.25, end=threads[-1] * 1.25),
             y_range=DataRange1d(only_visible=True),
             tools="pan,box_zoom,wheel_zoom,reset,save",
             active_drag=None,  # a finger on the figure scrolls the page
@@ -174,6 +182,9 @@ class _Drawing:
         made.toolbar.logo = None
         made.xaxis.ticker = FixedTicker(ticks=threads)
         made.xgrid.ticker = made.xaxis.ticker
+        if log:
+            made.yaxis.ticker = FixedTicker(ticks=_log_ticks(values))
+            made.ygrid.ticker = made.yaxis.ticker
         for axis in made.axis:
             axis.formatter = NumeralTickFormatter(format="0.[0000]")
             axis.axis_label_text_font_style = "normal"
@@ -181,6 +192,19 @@ class _Drawing:
             axis.minor_tick_line_alpha = 0
         made.grid.grid_line_alpha = 0.5
         return made
+
+
+def _unity(time: Estimate) -> Estimate:
+    """The start of a growth curve: 1 by definition, with no width."""
+    return replace(time, value=1.0, low=1.0, high=1.0)
+
+
+def _log_ticks(values: Sequence[float]) -> list[float]:
+    """1, 2, 5, 10 ... where the values span up to three decades, else powers of ten."""
+    wide = max(values) / min(values) > 1000
+    digits = (1,) if wide else (1, 2, 5)
+    span = range(math.floor(math.log10(min(values))) - 1, math.ceil(math.log10(max(values))) + 2)
+    return [digit * 10.0**power for power in span for digit in digits]
 
 
 def _hover(figure: Any, renderer: Any, rows: Sequence[tuple[str, str]]) -> None:
