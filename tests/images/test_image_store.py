@@ -1,0 +1,158 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+from tiny import tiny_recipe
+
+from labctl.errors import UnavailableError
+from labctl.images.catalogue import find_recipe
+from labctl.images.store import ImageStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    tiny.ran.clear()
+    return ImageStore(tmp_path / "images")
+
+
+def builder_process(store, **kwargs):
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, tiny.__file__, str(store.root)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+        **kwargs,
+    )
+
+
+def wait_for(process, text):
+    for line in process.stdout:
+        if text in line:
+            return
+    raise AssertionError(f"the builder ended without saying {text!r}")
+
+
+def test_an_image_is_built_once_and_found_again(store):
+    recipe = tiny_recipe(text="x")
+    assert store.find(recipe) is None
+    image = store.build(recipe)
+    assert image.disk.read_text() == "x"
+    assert store.build(recipe) == image == store.find(recipe)
+    assert tiny.ran == ["first", "second"]
+
+
+def test_what_changes_the_content_changes_the_key_and_nothing_else_does(store):
+    recipe = tiny_recipe(text="x")
+    key = store.build(recipe).key
+    assert store.build(recipe.model_copy(update={"summary": "other words"})).key == key
+    keys = {key, store.build(tiny_recipe(text="y")).key}
+    keys.add(store.build(recipe, options={"more": "z"}).key)
+    assert len(keys) == 3
+
+
+def test_the_key_of_a_shipped_recipe_is_the_same_every_time():
+    recipe, again = find_recipe("debian-12"), find_recipe("debian-12")
+    builder = tiny.builders.get_builder("debian")
+    assert [(s.name, s.inputs) for s in builder.stages(recipe, {})] == [
+        (s.name, s.inputs) for s in builder.stages(again, {})
+    ]
+
+
+def test_an_option_builds_only_the_stages_that_it_touches(store):
+    recipe = tiny_recipe(text="x")
+    store.build(recipe)
+    image = store.build(recipe, options={"more": "+"})
+    assert image.disk.read_text() == "x+"
+    assert tiny.ran == ["first", "second", "second"]
+
+
+def test_a_failed_build_resumes_at_its_stage_and_leaves_no_image(store, tmp_path):
+    (tmp_path / "fail").touch()
+    recipe = tiny_recipe(text="x", fail=str(tmp_path / "fail"))
+    with pytest.raises(UnavailableError) as caught:
+        store.build(recipe)
+    assert "second" in caught.value.where
+    assert store.find(recipe) is None
+    (tmp_path / "fail").unlink()
+    assert store.build(recipe).disk.read_text() == "x"
+    assert tiny.ran == ["first", "second", "second"]
+
+
+def test_a_killed_builder_leaves_nothing_that_passes_for_whole(store, tmp_path):
+    (tmp_path / "stall").touch()
+    process = builder_process(store)
+    wait_for(process, "half")
+    process.kill()
+    process.wait()
+    recipe = tiny_recipe(text="t", stall=str(tmp_path / "stall"))
+    assert store.find(recipe) is None
+    assert (store.root / "tiny" / "tmp" / "second" / "disk").read_text() == "half"
+    (tmp_path / "stall").unlink()
+    image = store.build(recipe)
+    assert image.disk.read_text() == "t"
+    assert tiny.ran == ["second"]
+    assert not (store.root / "tiny" / "tmp").exists()
+
+
+def test_an_interrupted_builder_tidies_up(store, tmp_path):
+    (tmp_path / "stall").touch()
+    process = builder_process(store, stderr=subprocess.DEVNULL)
+    wait_for(process, "half")
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=10)
+    assert not (store.root / "tiny" / "tmp").exists()
+    assert len(list((store.root / "tiny" / "stages").iterdir())) == 1
+
+
+def test_a_second_builder_waits_and_says_for_whom(store, tmp_path):
+    (tmp_path / "stall").touch()
+    process = builder_process(store)
+    wait_for(process, "half")
+    said = []
+
+    def progress(stage, fraction, detail):
+        if stage == "waiting":
+            said.append(detail)
+            (tmp_path / "stall").unlink(missing_ok=True)
+
+    image = store.build(tiny_recipe(text="t", stall=str(tmp_path / "stall")), progress=progress)
+    process.stdout.read()
+    assert process.wait() == 0
+    assert f"process {process.pid}" in said[0]
+    assert image.disk.read_text() == "t"
+    assert tiny.ran == []
+
+
+def test_too_little_disk_space_is_said_before_the_stage(store):
+    with pytest.raises(UnavailableError) as caught:
+        store.build(tiny_recipe(needs=10**12))
+    assert "1000000000000 MiB" in caught.value.message
+    assert tiny.ran == ["first"]
+
+
+def test_a_manifest_without_its_files_is_no_image(store):
+    recipe = tiny_recipe(text="x")
+    image = store.build(recipe)
+    image.disk.unlink()
+    assert store.find(recipe) is None
+    assert store.build(recipe).disk.read_text() == "x"
+
+
+def test_remove_takes_builds_and_stages(store):
+    recipe = tiny_recipe(text="x")
+    store.build(recipe)
+    assert store.remove("tiny")
+    assert store.find(recipe) is None
+    assert not (store.root / "tiny").exists()
+    assert not store.remove("tiny")
+
+
+def test_the_list_has_a_row_for_every_recipe_of_the_catalogue(store):
+    rows = {row.name: row for row in store.list()}
+    assert rows["debian-12"].state == "missing"
+    assert rows["debian-12"].as_dict()["system"] == "linux"
