@@ -6,17 +6,19 @@ later command needs to know of a guest stands in its directory, ``guest.json``.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from labctl.errors import LabctlError, UnavailableError
+from labctl.errors import ConfigError, LabctlError, UnavailableError
 from labctl.hypervisor import accel, domain, ports
 from labctl.hypervisor.connection import Connection, connect
 from labctl.hypervisor.console import Watcher, tail
@@ -26,14 +28,17 @@ from labctl.images.catalogue import Recipe
 from labctl.images.keys import ensure_keypair
 from labctl.images.store import ImageStore
 from labctl.lab import Lab, VMSpec
-from labctl.paths import private_dir, state_dir, write_atomic
+from labctl.paths import private_dir, write_atomic
 from labctl.targets import VMTarget
 from labctl.targets.base import Target
 
 T = TypeVar("T")
 CONSOLE = "console.log"
+RECORD = "guest.json"
 WORKDIR = "/var/lib/labctl"
 Progress = Callable[..., None]
+PORT_ATTEMPTS = 5
+SSH_INTERVAL_S = 0.1
 
 
 class GuestRecord(BaseModel):
@@ -48,12 +53,20 @@ class GuestRecord(BaseModel):
     user: str
     host_key: str
     accel: str
+    asked_accel: str
     accel_reason: str
     vcpus: int
+    asked_vcpus: int
     memory_mib: int
     cpu_model_virtual: str
     init: str
     kernel_cmdline: str = ""
+
+    def write(self, home: Path) -> None:
+        """Keep it, and its host key for OpenSSH's clients."""
+        write_atomic(home / RECORD, self.model_dump_json(indent=2), mode=0o600)
+        known = f"[127.0.0.1]:{self.port} {self.host_key}\n"
+        write_atomic(home / "known_hosts", known, mode=0o600)
 
     @classmethod
     def read(cls, lab: Lab, name: str) -> Self:
@@ -62,7 +75,7 @@ class GuestRecord(BaseModel):
         Raises:
             UnavailableError: it was never brought up.
         """
-        path = directory(lab, name) / "guest.json"
+        path = directory(lab, name) / RECORD
         try:
             return cls.model_validate_json(path.read_text())
         except (FileNotFoundError, ValidationError):
@@ -73,10 +86,18 @@ class GuestRecord(BaseModel):
 
 @dataclass
 class Started:
-    """A guest whose domain runs. ``notice``: what the user must be told loudly."""
+    """A guest whose domain runs.
+
+    Attributes:
+        started: whether it was started just now.
+        accelerator: "kvm" or "tcg", as QEMU itself says.
+        watcher: reads its console from where this boot began.
+        notice: what the user must be told loudly.
+    """
 
     started: bool
     accelerator: str
+    watcher: Watcher
     notice: str = ""
 
 
@@ -119,36 +140,64 @@ def start(
         by_uri[lab.hypervisors[lab.vm(name).hypervisor].uri].append(name)
     for uri, mine in by_uri.items():
         try:
-            stopped = mine
-            with connect(uri) as connection:
+            with connect(uri, progress=partial(_tell, progress, mine)) as connection:
                 for name in mine:
-                    running = _running(connection, lab, name)
-                    if running:
-                        results[name] = running
-            stopped = [name for name in mine if name not in results]
+                    with _into(results, name):
+                        running = _running(connection, lab, name)
+                        if running:
+                            results[name] = running
             prepared = {}
-            for name in stopped:
-                try:
+            for name in [name for name in mine if name not in results]:
+                with _into(results, name):
                     prepared[name] = _prepare(lab, name, catalogue, progress)
-                except LabctlError as error:
-                    results[name] = error
             if prepared:
                 with connect(uri) as connection:
                     for name, (spec, notice) in prepared.items():
-                        progress(name, "starting")
-                        results[name] = _start(connection, spec, notice)
+                        with _into(results, name):
+                            progress(name, "starting")
+                            results[name] = _start(connection, lab, name, spec, notice)
         except LabctlError as error:
             results |= {name: error for name in mine if name not in results}
     return results
 
 
 def _running(connection: Connection, lab: Lab, name: str) -> Started | None:
-    domain_id = domain_name(lab, name)
-    if domain.state(connection, domain_id) != "running":
+    """The guest if it runs already, as the lab file says.
+
+    Raises:
+        ConfigError: it runs, but the lab file says something else by now.
+    """
+    domain_id, home = domain_name(lab, name), directory(lab, name)
+    if domain.state(connection, domain_id) != "running" or not (home / RECORD).is_file():
         return None
-    if not (directory(lab, name) / "guest.json").is_file():
-        return None
-    return Started(False, domain.query_accelerator(connection, domain_id))
+    record, spec = GuestRecord.read(lab, name), lab.vm(name)
+    wanted = {
+        "image": (record.image, spec.image),
+        "vcpus": (record.asked_vcpus, spec.vcpus),
+        "memory_mib": (record.memory_mib, spec.memory),
+        "init": (record.init, spec.init),
+        "accel": (record.asked_accel, spec.accel),
+    }
+    wrong = [
+        f"{key}: it has {has}, the lab file says {want}"
+        for key, (has, want) in wanted.items()
+        if has != want
+    ]
+    if wrong:
+        raise ConfigError(
+            "the guest runs, but not as the lab file says",
+            where=name,
+            detail="\n".join(wrong),
+            hint=f"labctl down {name} && labctl up {name}",
+        )
+    accelerator = domain.query_accelerator(connection, domain_id)
+    return Started(False, accelerator, Watcher(home / CONSOLE), _notice(record))
+
+
+def _notice(record: GuestRecord) -> str:
+    if record.accel == "tcg" and record.asked_accel == "auto":
+        return f"no KVM here, guests run under TCG (functional, not timed): {record.accel_reason}"
+    return ""
 
 
 def _prepare(
@@ -174,7 +223,7 @@ def _prepare(
     )
     boot = get_builder(recipe.builder).prepare_guest(image, home, identity, init=spec.init)
     hardware = recipe.hardware
-    port = ports.claim_port(domain_name(lab, name), state_dir() / "ports")
+    port = ports.claim_port(domain_name(lab, name), ports.default_directory())
     cpu = hardware.cpu.kvm if choice.accel == "kvm" else hardware.cpu.tcg
     vcpus = min(spec.vcpus or 1, hardware.max_vcpus)
     memory_mib = spec.memory or hardware.memory_mib
@@ -186,16 +235,16 @@ def _prepare(
         user=recipe.ssh.user,
         host_key=boot.host_key,
         accel=choice.accel,
+        asked_accel=spec.accel or "auto",
         accel_reason=choice.reason,
         vcpus=vcpus,
+        asked_vcpus=spec.vcpus or vcpus,
         memory_mib=memory_mib,
         cpu_model_virtual=cpu,
         init=spec.init or "minimal",
         kernel_cmdline=boot.cmdline,
     )
-    write_atomic(home / "guest.json", record.model_dump_json(indent=2), mode=0o600)
-    known = f"[127.0.0.1]:{port} {boot.host_key}\n"
-    write_atomic(home / "known_hosts", known, mode=0o600)
+    record.write(home)
     made = DomainSpec(
         name=record.domain,
         title=f"{lab.lab}: {name}",
@@ -207,24 +256,34 @@ def _prepare(
         disk=boot.disk,
         disk_format="qcow2",
         disk_bus=hardware.disk_bus,
-        nic=hardware.nic,
+        nic_model=hardware.nic,
+        rng=recipe.system == "linux",
         kernel=boot.kernel,
         initrd=boot.initrd,
         cmdline=boot.cmdline,
         console_log=home / CONSOLE,
         ssh_port=port,
     )
-    notice = f"no KVM, guests run under TCG: {choice.reason}" if choice.loud else ""
-    return made, notice
+    return made, _notice(record)
 
 
-def _start(connection: Connection, spec: DomainSpec, notice: str) -> Started | LabctlError:
-    try:
-        domain.ensure_running(connection, spec)
-        return Started(True, domain.query_accelerator(connection, spec.name), notice)
-    except LabctlError as error:
-        error.detail = error.detail or tail(spec.console_log)
-        return error
+def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice: str) -> Started:
+    """Start the domain; if somebody took its port meanwhile, on another one."""
+    watcher = Watcher(spec.console_log)
+    taken: set[int] = set()
+    while True:
+        try:
+            domain.ensure_running(connection, spec)
+            break
+        except domain.PortTakenError:
+            taken.add(spec.ssh_port)
+            if len(taken) == PORT_ATTEMPTS:
+                raise
+            port = ports.claim_port(spec.name, ports.default_directory(), avoid=taken)
+            spec = replace(spec, ssh_port=port)
+            record = GuestRecord.read(lab, name).model_copy(update={"port": port})
+            record.write(directory(lab, name))
+    return Started(True, domain.query_accelerator(connection, spec.name), watcher, notice)
 
 
 def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
@@ -246,38 +305,38 @@ def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
     )
 
 
-def wait_ready(lab: Lab, name: str, target: Target, *, deadline: float) -> None:
+def wait_ready(target: Target, watcher: Watcher, *, deadline: float) -> None:
     """Wait until SSH answers, reading the serial console for what goes wrong meanwhile.
 
     Args:
+        watcher: reads the console of this boot.
         deadline: on the clock of ``time.monotonic``.
 
     Raises:
         UnavailableError: it did not answer, or the console shows why it never will; the
             error says at which step it stopped and carries the console's tail.
     """
-    log = directory(lab, name) / CONSOLE
-    watcher = Watcher(log)
-    step = "nothing on the serial console yet"
     while True:
-        for event in watcher.poll():
-            step = event.text
-            if event.fatal:
-                raise UnavailableError(
-                    f"the guest did not boot: {step}", where=name, detail=tail(log)
-                )
+        watcher.poll()
+        if watcher.failure:
+            raise UnavailableError(
+                f"the guest did not boot: {watcher.failure.text}",
+                where=target.name,
+                detail=tail(watcher.path),
+                hint=f"labctl console {target.name}",
+            )
         try:
             target.connect()
             return
         except UnavailableError as error:
             if time.monotonic() > deadline:
                 raise UnavailableError(
-                    f"no SSH within the time limit; it stopped at: {step}",
-                    where=name,
-                    detail=tail(log),
-                    hint=f"last attempt: {error.message}; labctl console {name}",
+                    f"no SSH within the time limit; its console stopped at: {watcher.step}",
+                    where=target.name,
+                    detail=tail(watcher.path),
+                    hint=f"the last attempt said: {error.message}",
                 ) from None
-        time.sleep(0.1)
+        time.sleep(SSH_INTERVAL_S)
 
 
 # -- down, destroy, status -----------------------------------------------------------------
@@ -306,7 +365,7 @@ def remove(lab: Lab, names: Sequence[str]) -> dict[str, str | LabctlError]:
         existed = home.is_dir() or domain.state(connection, domain_id) != "absent"
         domain.destroy(connection, domain_id)
         domain.undefine(connection, domain_id)
-        ports.release_port(domain_id, state_dir() / "ports")
+        ports.release_port(domain_id, ports.default_directory())
         shutil.rmtree(home, ignore_errors=True)
         return "removed" if existed else "was not there"
 
@@ -326,8 +385,8 @@ def look(lab: Lab, names: Sequence[str]) -> dict[str, Seen]:
         seen.details = record.model_dump() | {"uri": connection.uri, "why": connection.why}
         if seen.state == "running":
             seen.accelerator = domain.query_accelerator(connection, domain_id)
-            if seen.accelerator == "tcg" and (lab.vm(name).accel or "auto") == "auto":
-                seen.note = f"TCG, not KVM: {record.accel_reason}"
+            if seen.accelerator == "tcg":
+                seen.note = _notice(record)
         return seen
 
     found = _each(lab, names, see)
@@ -364,6 +423,20 @@ def ssh_words(lab: Lab, name: str) -> list[str]:
     ]  # fmt: skip
 
 
+@contextlib.contextmanager
+def _into(results: dict[str, Any], name: str) -> Iterator[None]:
+    """An error of one guest becomes its result and does not stop the others."""
+    try:
+        yield
+    except LabctlError as error:
+        results[name] = error
+
+
+def _tell(progress: Progress, names: Sequence[str], text: str) -> None:
+    for name in names:
+        progress(name, text)
+
+
 def _each(
     lab: Lab, names: Sequence[str], step: Callable[[Connection, str], T]
 ) -> dict[str, T | LabctlError]:
@@ -378,10 +451,19 @@ def _each(
         try:
             with connect(uri) as connection:
                 for name in mine:
-                    try:
+                    with _into(results, name):
                         results[name] = step(connection, name)
-                    except LabctlError as error:
-                        results[name] = error
         except LabctlError as error:
             results |= {name: error for name in mine if name not in results}
     return results
+
+
+def ports_of(lab: Lab, names: Sequence[str]) -> dict[str, int]:
+    """Loopback ports of those guests that were brought up before and do not run now."""
+    seen = look(lab, names)
+    stopped = [name for name in names if seen[name].state != "running"]
+    return {
+        name: GuestRecord.read(lab, name).port
+        for name in stopped
+        if (directory(lab, name) / RECORD).is_file()
+    }

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labctl import guests
+from labctl import doctor, guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
 from labctl.errors import ConfigError, LabctlError
@@ -117,6 +117,7 @@ def up(
     """
     begun = time.monotonic()
     results = {name: UpResult(name, lab.targets[name].kind) for name in names}
+    running: dict[str, guests.Started] = {}
     for name, guest in guests.start(lab, vms_of(lab, names), catalogue, progress=progress).items():
         if isinstance(guest, LabctlError):
             results[name].error = guest
@@ -124,15 +125,17 @@ def up(
             results[name].accelerator = guest.accelerator
             results[name].notice = guest.notice
             results[name].changed = guest.started
+            running[name] = guest
     targets: dict[str, Target] = {}
 
     def reach(name: str) -> None:
         result = results[name]
         try:
             target = make_target(lab, name, catalogue)
-            if isinstance(lab.targets[name], VMSpec):
+            if name in running:
                 progress(name, "waiting for SSH")
-                guests.wait_ready(lab, name, target, deadline=time.monotonic() + timeout)
+                deadline = time.monotonic() + timeout
+                guests.wait_ready(target, running[name].watcher, deadline=deadline)
             else:
                 target.connect()
             if result.changed or not is_current(target, sorted(load_workloads())):
@@ -334,3 +337,37 @@ def _side_by_side(step: Callable[[str], None], names: Sequence[str]) -> None:
     if names:
         with ThreadPoolExecutor(len(names)) as pool:
             list(pool.map(step, names))
+
+
+def examine(
+    read_lab: Callable[[], Lab],
+    catalogue: Mapping[str, Recipe],
+    *,
+    progress: Progress,
+    fresh: bool,
+) -> list[doctor.Check]:
+    """Doctor's checks for a lab; without a valid lab file, those of this machine alone."""
+    try:
+        lab = read_lab()
+    except LabctlError:
+        lab = None
+    names = list(lab.targets) if lab else []
+    here = [name for name in vms_of(lab, names) if lab.machine_of(name) == "local"] if lab else []
+    wanted = (
+        [doctor.Guest(n, lab.vm(n).vcpus or 1, lab.vm(n).memory or 0) for n in here] if lab else []
+    )
+    reachable = [n for n in names if lab and isinstance(lab.targets[n], SSHSpec)]
+
+    def describe_lab() -> str:
+        found = read_lab()
+        return f"{found.path}: lab {found.lab}, targets {', '.join(found.targets)}"
+
+    return doctor.run_checks(
+        uris={name: h.uri for name, h in lab.hypervisors.items()} if lab else {"local": "auto"},
+        guests=wanted,
+        targets=[make_target(lab, name, catalogue) for name in reachable] if lab else [],
+        ports=guests.ports_of(lab, here) if lab else {},
+        load_lab=describe_lab,
+        fresh=fresh,
+        progress=progress,
+    )

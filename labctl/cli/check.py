@@ -27,11 +27,11 @@ def doctor(
 
     Works without a lab file too. Example: `labctl doctor`
     """
-    from labctl import checkup
+    from labctl.provision import examine
 
     found = state(context)
     with found.output.steps() as steps:
-        checks = checkup.examine(found.file, found.catalogue, progress=steps.update, fresh=fresh)
+        checks = examine(lambda: found.lab, found.catalogue, progress=steps.update, fresh=fresh)
     if json:
         found.output.json(checks=[check.model_dump() for check in checks])
     else:

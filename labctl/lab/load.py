@@ -133,8 +133,10 @@ def _explain(
     error: ValidationError, path: Path, lines: dict[Path_, int], raw: dict[str, Any]
 ) -> ConfigError:
     """All of pydantic's findings as one error; the first gives the place."""
-    findings = [_finding(dict(item), lines, raw) for item in error.errors()]
-    (line, message, hint), *others = sorted(findings)
+    # A misspelt key comes first: it is also why another one is said to be missing.
+    items = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+    findings = [_finding(dict(item), lines, raw) for item in items]
+    (line, message, hint), *others = findings
     detail = "\n".join(
         f"{path}:{n}: {text}" + (f" ({more})" if more else "") for n, text, more in others
     )
