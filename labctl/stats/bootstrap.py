@@ -76,30 +76,29 @@ def resample(
     """Draw what the estimates of this cell are made from; once a cell, it is the costly part."""
     seeds = (seed,) if isinstance(seed, int) else seed
     rng = np.random.default_rng((*seeds, 0))
+    pools = _process_pools(data, rng)
     by_boot = np.empty((data.n_boots, resamples))
     for boot in range(data.n_boots):
         first, last = data.boot_starts[boot], data.boot_starts[boot + 1]
-        pool = _process_pools(data, int(first), int(last), rng)
-        by_boot[boot] = _boot_draws(pool, resamples, rng)
+        by_boot[boot] = _boot_draws(pools[first:last], resamples, rng)
     return Resampled(data, by_boot, seeds)
 
 
-def _process_pools(data: Nested, first: int, last: int, rng: np.random.Generator) -> Floats:
-    """Resampled means of the processes ``first`` to ``last - 1``, shape (processes, pool).
+def _process_pools(data: Nested, rng: np.random.Generator) -> Floats:
+    """Resampled means of each process, shape (n_processes, pool).
 
     Processes of one length share the weights; that is no dependence, because whoever
     draws from the pools takes an element of each at random.
     """
-    starts = data.process_starts[first:last]
-    lengths = data.process_starts[first + 1 : last + 1] - starts
-    pools = np.empty((last - first, _POOL))
+    lengths = np.diff(data.process_starts)
+    pools = np.empty((data.n_processes, _POOL))
     for length in np.unique(lengths):
-        which = np.flatnonzero(lengths == length)
-        logs = data.logs[starts[which][:, None] + np.arange(length)]
+        starts = data.process_starts[:-1][lengths == length]
+        logs = data.logs[starts[:, None] + np.arange(length)]
         weights = rng.multinomial(length, np.full(length, 1 / length), size=_POOL) / length
         # Around each process's own mean: identical samples must give an identical mean.
         centre = logs.mean(axis=1, keepdims=True)
-        pools[which] = centre + (logs - centre) @ weights.T
+        pools[lengths == length] = centre + (logs - centre) @ weights.T
     return pools
 
 
