@@ -1,0 +1,97 @@
+"""What is on a target already: its system, its compiler, the programs compiled there.
+
+One command that changes nothing, through ``Target.run``; Ansible is not asked.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labctl import paths
+from labctl.deploy.sources import Source, sources_for
+from labctl.errors import UnavailableError
+from labctl.targets.base import Target
+from labctl.targets.preflight import COMPILERS
+
+BUILD_KEYS = ("compiler", "flags", "link", "source_sha")
+
+_LOOK = r"""
+echo "system=$(uname -s)"
+for name in COMPILERS; do
+  if command -v "$name" >/dev/null 2>&1; then echo "cc=$name"; break; fi
+done
+cd BIN 2>/dev/null || exit 0
+for file in *.build; do
+  program=${file%.build}
+  [ -x "$program" ] && [ -f "$file" ] || continue
+  echo "program=$program"
+  cat "$file"
+done
+"""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A target's state: ``system`` as ``uname -s`` says, ``compiler`` ("" if there is none),
+    and the keys of each program's build record, by program."""
+
+    system: str
+    compiler: str
+    programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def stale(self, sources: Sequence[Source]) -> list[Source]:
+        """Those of ``sources`` that are not compiled there from just these sources."""
+        return [s for s in sources if self.programs.get(s.program, {}).get("source_sha") != s.sha]
+
+    def builds(self, sources: Sequence[Source]) -> dict[str, dict[str, str]]:
+        """The build records of ``sources``, by workload; what is not there is left out."""
+        return {
+            s.name: {key: self.programs[s.program].get(key, "") for key in BUILD_KEYS}
+            for s in sources
+            if s.program in self.programs
+        }
+
+
+def look(target: Target) -> Deployed:
+    """See what is on ``target``.
+
+    Raises:
+        UnavailableError: it cannot be reached.
+    """
+    script = _LOOK.replace("COMPILERS", " ".join(COMPILERS))
+    script = script.replace("BIN", shlex.quote(f"{target.workdir}/bin"))
+    result = target.run(script, timeout=60.0)
+    facts: dict[str, str] = {}
+    programs: dict[str, dict[str, str]] = {}
+    current = facts
+    for line in result.stdout.splitlines():
+        key, sign, value = line.partition("=")
+        if key == "program" and sign:
+            current = programs.setdefault(value, {})
+        elif sign:
+            current[key] = value
+    if not facts.get("system"):
+        raise UnavailableError(
+            "it does not say what system it is", where=target.name, detail=result.stderr.strip()
+        )
+    return Deployed(facts["system"], facts.get("cc", ""), programs)
+
+
+def is_current(
+    target: Target, workloads: Sequence[str], *, workloads_dir: Path | None = None
+) -> bool:
+    """Whether all of ``workloads`` that the target's system can run are compiled there from
+    the present sources. Costs about a round trip.
+
+    Args:
+        workloads_dir: the sources; default: the project's own.
+
+    Raises:
+        UnavailableError: the target cannot be reached.
+    """
+    found = look(target)
+    directory = workloads_dir or paths.data_dir("workloads")
+    return not found.stale(sources_for(directory, workloads, found.system))

@@ -1,0 +1,116 @@
+"""Put a file on a machine that has no Python, copying only what changed.
+
+    labctl_put: {src: on the controller, dest: on the target, force: false}
+
+``changed`` tells whether it was copied. A file counts as unchanged if the SHA-256 written
+beside it (``dest.sha256``) is that of ``src`` and, where the target has ``cksum`` (POSIX
+has), the bytes on its disk still have the right sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
+from ansible.module_utils.common.text.converters import to_text
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    """The action; there is no module of this name, nothing runs on the target but sh."""
+
+    _requires_connection = True
+    TRANSFERS_FILES = False  # no temporary directory on the target is wanted
+    _VALID_ARGS = frozenset(("src", "dest", "force"))
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        """Compare, copy if need be, verify, and only then move into place."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        dest = str(self._task.args["dest"])
+        force = str(self._task.args.get("force", False)).lower() in ("true", "yes", "1")
+        source = Path(self._source(str(self._task.args["src"])))
+        data = source.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        if not force and self._is_there(dest, data, digest):
+            return result | {"changed": False, "dest": dest}
+        self._shell(f"mkdir -p {_q(dest.rpartition('/')[0] or '/')}")
+        part = f"{dest}.part"
+        self._transfer(source, part, data)
+        sums = self._try(f"cksum < {_q(part)}")
+        if sums and sums != posix_cksum(data):
+            raise AnsibleActionFail(f"{dest} arrived damaged: {len(data)} bytes were sent")
+        self._shell(
+            f"rm -f {_q(dest + '.sha256')} && mv -f {_q(part)} {_q(dest)} "
+            f"&& echo {digest} > {_q(dest + '.sha256')}"
+        )
+        return result | {"changed": True, "dest": dest, "size": len(data)}
+
+    def _source(self, src: str) -> str:
+        return src if src.startswith("/") else str(Path(self._loader.get_basedir()) / src)
+
+    def _is_there(self, dest: str, data: bytes, digest: str) -> bool:
+        if self._try(f"cat {_q(dest + '.sha256')}") != digest:
+            return False
+        sums = self._try(f"cksum < {_q(dest)}")
+        return sums == posix_cksum(data) if sums else bool(self._try(f"ls {_q(dest)}"))
+
+    def _transfer(self, source: Path, part: str, data: bytes) -> None:
+        """By the connection's own way, or through ``cat`` where that is missing (no SFTP)."""
+        try:
+            self._connection.put_file(str(source), part)
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError:
+            command = f"/bin/sh -c {_q(f'cat > {_q(part)}')}"
+            status, _, stderr = self._connection.exec_command(command, in_data=data, sudoable=False)
+            if status:
+                raise AnsibleActionFail(_reason(stderr, f"{part} cannot be written")) from None
+
+    def _try(self, command: str) -> str:
+        outcome = self._low_level_execute_command(command, sudoable=False)
+        return str(outcome["stdout"]).strip() if outcome["rc"] == 0 else ""
+
+    def _shell(self, command: str) -> None:
+        outcome = self._low_level_execute_command(command, sudoable=False)
+        if outcome["rc"] != 0:
+            raise AnsibleActionFail(_reason(outcome["stderr"], f"failed: {command}"))
+
+
+def posix_cksum(data: bytes) -> str:
+    """What ``cksum < file`` prints: the CRC of POSIX (polynomial 0x04C11DB7, the length
+    appended, complemented) and the length.
+
+    >>> posix_cksum(b"123456789")
+    '930766865 9'
+    """
+    crc = 0
+    length = len(data)
+    tail = length.to_bytes((length.bit_length() + 7) // 8, "little")
+    for byte in data + tail:
+        crc = ((crc << 8) ^ _TABLE[(crc >> 24) ^ byte]) & 0xFFFFFFFF
+    return f"{crc ^ 0xFFFFFFFF} {length}"
+
+
+def _table() -> list[int]:
+    table = []
+    for index in range(256):
+        crc = index << 24
+        for _ in range(8):
+            crc = (crc << 1) ^ (0x04C11DB7 if crc & 0x80000000 else 0)
+        table.append(crc & 0xFFFFFFFF)
+    return table
+
+
+_TABLE = _table()
+
+
+def _q(word: str) -> str:
+    return shlex.quote(word)
+
+
+def _reason(stderr: Any, otherwise: str) -> str:
+    text: str = to_text(stderr).strip()
+    return text or otherwise

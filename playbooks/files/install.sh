@@ -1,0 +1,70 @@
+#!/bin/sh
+# Unpack the sources and compile what is not current; run on a target by deploy.yml.
+#
+#   sh install.sh WORKDIR ARCHIVE_SHA CC force|keep NAME:PROGRAM:SOURCE_SHA ...
+#
+# Leaves WORKDIR/src, and WORKDIR/bin/PROGRAM with PROGRAM.build beside it, of which the line
+# source_sha tells next time that nothing needs to be done. Prints "labctl: ..." lines;
+# the compiler's messages go to stderr. Status 1: at least one workload does not compile.
+set -u
+LC_ALL=C
+export LC_ALL
+
+workdir=$1
+archive_sha=$2
+CC=$3
+mode=$4
+shift 4
+export CC
+
+cd "$workdir" || exit 2
+mkdir -p bin || exit 2
+
+if [ "$mode" = force ] || [ "$(cat src/.archive_sha 2>/dev/null)" != "$archive_sha" ]; then
+    rm -rf src.new || exit 2
+    mkdir src.new || exit 2
+    (cd src.new && tar -xf ../sources.tar) || exit 2
+    echo "$archive_sha" >src.new/.archive_sha || exit 2
+    rm -rf src || exit 2
+    mv src.new src || exit 2
+    echo "labctl: unpacked"
+fi
+
+# Only once: build.sh compiles the common harness on each call.
+names=
+for item; do
+    name=${item%%:*}
+    sha=${item##*:}
+    program=${item#*:}
+    program=${program%:*}
+    if [ "$mode" != force ] && [ -x "bin/$program" ] &&
+        grep -q "^source_sha=$sha\$" "bin/$program.build" 2>/dev/null; then
+        continue
+    fi
+    rm -f "bin/$program.build"
+    names="$names $name"
+done
+[ -n "$names" ] || exit 0
+
+# shellcheck disable=SC2086 # names are words
+SOURCE_SHA=pending sh src/build.sh bin $names
+status=$?
+for item; do
+    name=${item%%:*}
+    sha=${item##*:}
+    program=${item#*:}
+    program=${program%:*}
+    case " $names " in
+    *" $name "*) ;;
+    *) continue ;;
+    esac
+    if [ -f "bin/$program.build" ]; then
+        sed "s/^source_sha=.*/source_sha=$sha/" "bin/$program.build" >"bin/.$program.build.new" &&
+            mv -f "bin/.$program.build.new" "bin/$program.build" || exit 2
+        echo "labctl: compiled $name"
+    else
+        echo "labctl: failed $name"
+        [ $status -ne 0 ] || status=1
+    fi
+done
+exit $status
