@@ -168,7 +168,9 @@ def _pair(run: _Run, workload: str, one: Series, other: Series) -> PairView:
     if metal_view.role != "bare metal":
         differ.insert(0, Confounder(key="baseline", guest=guest_view.role, metal=metal_view.role))
     if one.program != other.program:
-        differ.append(Confounder(key="program", guest=one.program, metal=other.program))
+        differ.append(
+            Confounder(key="program", guest=plain(one.program), metal=plain(other.program))
+        )
     if one.params != other.params:
         texts = [aggregate.params_text(side.params) or "none" for side in (one, other)]
         differ.append(Confounder(key="parameters", guest=plain(texts[0]), metal=plain(texts[1])))

@@ -51,7 +51,7 @@ def warnings_for(n_boots: int, n_processes: int, n_batches: int, spread: float) 
 
     Args:
         n_boots, n_processes, n_batches: numbers of units (of two sides the lesser).
-        spread: high - low of the interval, 0 if the data do not vary.
+        spread: high - low of the interval of the logarithm, about 0 if the data do not vary.
     """
     if n_batches == 1:
         return (ONE_BATCH,)
@@ -64,6 +64,6 @@ def warnings_for(n_boots: int, n_processes: int, n_batches: int, spread: float) 
         found.append(FEW_BOOTS)
     if n_processes < FEWEST_UNITS:
         found.append(FEW_PROCESSES)
-    if spread <= 0:
+    if spread < 1e-12:
         found.append(NO_VARIANCE)
     return tuple(found)
