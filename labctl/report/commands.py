@@ -12,7 +12,8 @@ from labctl.sweep.records import Header
 def reproduce(header: Header) -> list[str]:
     """Command lines, quoted for a POSIX shell."""
     cells = [execution.cell for execution in header.executions]
-    targets = _unique(cell.target for cell in cells)
+    used = {cell.target for cell in cells}
+    targets = [name for name in header.targets if name in used]
     words = ["labctl", "sweep", *header.workloads]
     words += ["--targets", ",".join(targets)]
     words += ["--threads", ",".join(str(n) for n in sorted({cell.threads for cell in cells}))]

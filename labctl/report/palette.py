@@ -15,15 +15,17 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES = ("solid", "dashed", "dotted", "dotdash", "dashdot")
 _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle")
 GREY = "#8a8a8a"
+_SEED_DASHES = ("dashed", "dotted", "dashdot", "dotdash")
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn."""
+    """How a series is drawn; ``width`` of the line in pixels, markers in proportion."""
 
     colour: str
     dash: str
     marker: str
+    width: float = 2.0
 
 
 def looks(series: Sequence[Series], targets: Sequence[str]) -> list[Look]:
@@ -37,3 +39,8 @@ def looks(series: Sequence[Series], targets: Sequence[str]) -> list[Look]:
         )
         for one in series
     ]
+
+
+def seed_look(number: int) -> Look:
+    """How the published series ``number`` is drawn: grey, thinner, never solid."""
+    return Look(GREY, _SEED_DASHES[number % len(_SEED_DASHES)], "x", 1.5)

@@ -1,0 +1,175 @@
+"""The model: what is compared, what is noted, and that it depends on the journal alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from labctl.report import build_report, to_json
+from labctl.seeds import load_seeds
+from labctl.sweep.records import Begin, FactsRecord
+from tests.report.synthetic import SHAPES, make_header, make_records
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_report(make_records(trouble=True))
+
+
+def with_facts(records, target, **facts):
+    return [
+        r.model_copy(update={"facts": {**r.facts, **facts}})
+        if isinstance(r, FactsRecord) and r.target == target
+        else r
+        for r in records
+    ]
+
+
+def test_estimates_are_near_what_the_run_was_made_of(model):
+    (section,) = model.sections
+    assert [one.target for one in section.series] == ["metal", "linux", "freebsd"]
+    for one in section.series:
+        base, exponent, _ = SHAPES[one.target]
+        for point in one.points:
+            assert point.time.value == pytest.approx(base * point.threads**exponent, rel=0.05)
+            if point.growth:
+                assert point.growth.value == pytest.approx(point.threads**exponent, rel=0.05)
+
+
+def test_growth_and_ratio_are_those_of_the_table(model):
+    """A reader who divides two entries of the time table finds the number printed."""
+    section = model.sections[0]
+    by_target = {one.target: {p.threads: p for p in one.points} for one in section.series}
+    (pair,) = section.pairs
+    for point in pair.points:
+        times = (by_target[name][point.threads].time.value for name in ("linux", "metal"))
+        assert point.ratio.value == pytest.approx(next(times) / next(times))
+    linux = by_target["linux"]
+    assert linux[8].growth.value == pytest.approx(linux[8].time.value / linux[1].time.value)
+
+
+def test_linux_shows_its_own_form_of_the_workload(model):
+    labels = {one.target: one.program_label for one in model.sections[0].series}
+    assert labels["metal"] == "epoll (eptest)"
+    assert labels["freebsd"] == "kqueue (kqtest)"
+
+
+def test_pairs_may_be_given_and_name_what_differs():
+    pairs = [{"guest": "freebsd", "metal": "metal"}, {"guest": "nobody", "metal": "metal"}, {}]
+    (pair,) = build_report(make_records(), pairs).sections[0].pairs
+    assert pair.functional
+    differ = {row.key: (row.guest, row.metal) for row in pair.confounders}
+    assert differ["program"] == ("kqtest", "eptest")
+    assert differ["system"] == ("freebsd", "linux")
+    assert "libc" in differ, "unknown on one side is a difference"
+    assert "baseline" not in differ
+
+
+def test_a_baseline_that_is_a_guest_is_named_as_a_confounder():
+    model = build_report(with_facts(make_records(), "metal", hypervisor="kvm"))
+    (pair,) = model.sections[0].pairs
+    assert pair.confounders[0].metal == "host (itself a guest of kvm)"
+    assert "bare metal" not in model.target("metal").role
+    assert any("is not bare metal" in note for note in model.notes)
+
+
+def test_variants_are_compared_like_with_like():
+    model = build_report(make_records(make_header(rearms=("oneshot", "level"), rounds=2)))
+    pairs = model.sections[0].pairs
+    assert [pair.guest_variant for pair in pairs] == [pair.metal_variant for pair in pairs]
+    assert len(pairs) == 2
+    assert model.sections[0].common_params == ""
+
+
+def test_trouble_is_told(model):
+    design = model.design
+    assert (design.planned, design.completed) == (180, 179)
+    assert design.unfinished_attempts == 1
+    assert design.uncounted_samples == 2 + 1
+    assert design.failures[0].status == 70
+    assert design.skipped and design.journal_notes
+    text = "\n".join(model.notes)
+    assert "freebsd: guest, TCG; functional: shapes and switches mean something" in text
+    assert "1 of 180 planned processes" in text
+    assert "fewer than 6 boots" in text
+
+
+def test_boots_that_were_none_are_told():
+    records = [
+        r.model_copy(update={"boot_id": "only"}) if isinstance(r, Begin) else r
+        for r in make_records()
+    ]
+    notes = build_report(records).notes
+    assert "metal: 2 boots planned, measured in 1" in notes
+    assert any(note.startswith("one boot:") for note in notes)
+
+
+def test_json_is_one_document_with_a_schema(model):
+    document = json.loads(to_json(model))
+    assert document["schema"] == 1
+    assert document["sections"][0]["pairs"][0]["points"][0]["ratio"]["low"] > 1
+    assert document["targets"][0]["role"] == "bare metal"
+
+
+def test_the_report_is_the_same_for_the_same_journal():
+    records = make_records()
+    assert to_json(build_report(records)) == to_json(build_report(records))
+
+
+def journal_bytes(records):
+    return b"".join(record.model_dump_json().encode() + b"\n" for record in records)
+
+
+def test_from_a_run_directory_with_the_journals_hash(tmp_path):
+    data = journal_bytes(make_records())
+    (tmp_path / "journal.jsonl").write_bytes(data)
+    model = build_report(tmp_path)
+    assert model.journal_sha256 == hashlib.sha256(data).hexdigest()
+    assert model == build_report(tmp_path / "journal.jsonl")
+
+
+@pytest.mark.parametrize("share", [0.999, 0.9, 0.5])
+def test_a_journal_cut_anywhere_can_be_reported(tmp_path, share):
+    data = journal_bytes(make_records(make_header(rounds=1)))
+    (tmp_path / "journal.jsonl").write_bytes(data[: int(len(data) * share)])
+    design = build_report(tmp_path).design
+    assert 0 < design.completed < design.planned
+
+
+def test_nothing_complete_yet_is_a_report_too():
+    header = make_header(rounds=1, boots=1)
+    model = build_report([header])
+    assert model.sections == []
+    assert "15 of 15 planned processes have no complete result" in model.notes
+
+
+def test_one_batch_has_no_interval():
+    records = make_records(make_header(rounds=1, boots=1, batches=1))
+    model = build_report(records)
+    point = model.sections[0].series[0].points[0]
+    assert point.time.low is None and point.cv is None
+    assert (
+        json.loads(to_json(model))["sections"][0]["series"][0]["points"][0]["time"]["low"] is None
+    )
+
+
+def test_seeds_stand_beside_the_question_that_they_put(model):
+    seeds = model.sections[0].seeds
+    assert {seed.workload for seed in seeds} == {"kqtest", "eptest"}
+    assert all(seed.year == 2012 and seed.environment for seed in seeds)
+
+
+def test_seed_numbers_are_consistent():
+    for seed in load_seeds():
+        assert seed.us_per_op == pytest.approx(seed.seconds / seed.operations * 1e6, rel=1e-5)
+
+
+def test_the_commands_repeat_the_plan(model):
+    sweep = model.commands[-1]
+    assert sweep.startswith(
+        "labctl sweep kqtest --targets metal,linux,freebsd --threads 1,2,4,8,16"
+    )
+    assert "--param rearm=oneshot" in sweep
+    assert "--rounds 6 --boots 2 --batches 3 --warmup 1 --seed 42" in sweep

@@ -1,0 +1,105 @@
+"""What a machine may be called."""
+
+from __future__ import annotations
+
+import pytest
+
+from labctl.report.facts import collect_facts, confounders, facts_table
+from labctl.report.labels import label_target
+from labctl.report.words import interval, number, plain, spread
+from labctl.stats import Estimate
+from labctl.sweep.records import FactsRecord
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "role", "functional"),
+    [
+        ("local", {"hypervisor": ("none",)}, "bare metal", False),
+        ("ssh", {"hypervisor": ("none",)}, "bare metal", False),
+        ("local", {"hypervisor": ("kvm",)}, "host (itself a guest of kvm)", False),
+        ("local", {"hypervisor": ("qemu",)}, "host (itself a guest of qemu)", True),
+        ("local", {"hypervisor": ("none", "kvm")}, "host (itself a guest of kvm)", False),
+        ("local", {"hypervisor": ("unknown",)}, "host (not known to be bare metal)", False),
+        ("local", {"hypervisor": ("none", "unknown")}, "host (not known to be bare metal)", False),
+        ("local", {}, "host (not known to be bare metal)", False),
+        ("vm", {"accelerator": ("tcg",), "hypervisor": ("none",)}, "guest, TCG", True),
+        ("vm", {"accelerator": ("kvm",)}, "guest, KVM", False),
+        ("vm", {"accelerator": ("kvm", "tcg")}, "guest, KVM and TCG mixed", True),
+        ("vm", {"hypervisor": ("none",)}, "guest, accelerator unknown", False),
+        ("", {"accelerator": ("tcg",)}, "guest, TCG", True),
+        ("", {"hypervisor": ("none",)}, "bare metal", False),
+    ],
+)
+def test_role_follows_from_facts(kind, facts, role, functional):
+    found = label_target("t", kind, facts)
+    assert (found.role, found.functional) == (role, functional)
+    assert ("functional" in found.label) == functional
+
+
+@pytest.mark.parametrize("facts", [{}, {"hypervisor": ("unknown",)}, {"hypervisor": ("xen",)}])
+def test_a_doubtful_baseline_carries_a_note(facts):
+    assert label_target("t", "ssh", facts).note
+
+
+def record(target, **facts):
+    return FactsRecord(time="", target=target, boot=0, boot_id="b", moment="start", facts=facts)
+
+
+def test_rows_differ_are_unknown_or_volatile():
+    facts = collect_facts(
+        [
+            record("a", kernel="1", libc="x", load=1.0, cpus_online=2, accelerator="kvm"),
+            record("b", kernel="2", load=2.0, cpus_online=2, libc=None),
+        ]
+    )
+    states = {row.key: row.state for row in facts_table(["a", "b"], facts)}
+    assert states["kernel"] == "differs"
+    assert states["libc"] == "unknown"
+    assert states["cpus_online"] == "same"
+    assert states["accelerator"] == "same"
+    assert states["load"] == "volatile"
+
+
+def test_a_fact_that_changed_shows_both_values():
+    facts = collect_facts([record("a", clocksource="tsc"), record("a", clocksource="hpet")])
+    row = next(row for row in facts_table(["a"], facts) if row.key == "clocksource")
+    assert row.values == ["tsc → hpet"]
+
+
+def test_what_is_unknown_on_one_side_confounds():
+    found = confounders({"kernel": ("6.1",)}, {})
+    assert ("kernel", "6.1", "unknown") in [(c.key, c.guest, c.metal) for c in found]
+    assert any(c.key == "libc" and c.guest == c.metal == "unknown" for c in found)
+
+
+def test_equal_facts_do_not_confound():
+    same = {"kernel": ("6.1",)}
+    assert "kernel" not in [c.key for c in confounders(same, same)]
+
+
+def test_structured_facts_are_one_line():
+    facts = collect_facts([record("a", mitigations={"b": "no", "a": "yes"}, cpus=[0, 1])])
+    assert facts["a"]["mitigations"] == ("a: yes; b: no",)
+    assert facts["a"]["cpus"] == ("0, 1",)
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b]0;title\x07", "a\rb", "\u202eevil", "\x9b31m", "\ud800", "nul\0"]
+)
+def test_nothing_that_steers_a_terminal_is_left(text):
+    assert plain(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (3.2149, "3.21"), (9.999, "10.0"), (99.96, "100"), (0.02134, "0.0213")],
+)
+def test_three_digits(value, text):
+    assert number(value) == text
+
+
+def test_an_interval_that_is_not_there_is_not_made_up():
+    one = Estimate(3.0, None, None, 0.95, "", (), 1, 1, 1)
+    assert (spread(one), interval(one)) == ("", "none")
+    two = Estimate(2.0, 1.9, 2.1, 0.95, "", (), 1, 1, 1)
+    assert (spread(two), interval(two)) == ("±5%", "1.90 to 2.10")
