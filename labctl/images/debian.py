@@ -292,20 +292,23 @@ def _plan(recipe: Recipe, options: Options) -> _Plan:
 
 def _unpack_kernel(fetched: Path, context: StageContext) -> None:
     """Kernel, its modules and busybox out of what mmdebstrap fetched."""
+    package = context.scratch / "kernel.deb"
     with tarfile.open(fetched) as archive:
         for member in archive:
-            if member.name.endswith("/bin/busybox") and member.isfile():
-                member.name = "busybox"
-                archive.extract(member, context.directory, filter="data")
-            elif member.name.endswith(".deb"):
-                member.name = "kernel.deb"
-                archive.extract(member, context.scratch, filter="data")
+            content = archive.extractfile(member) if member.isfile() else None
+            if content and member.name.endswith("/bin/busybox"):
+                (context.directory / "busybox").write_bytes(content.read())
+            elif content and member.name.endswith(".deb"):
+                package.write_bytes(content.read())
     unpacked = context.scratch / "kernel"
-    run([require("dpkg-deb", "dpkg"), "-x", context.scratch / "kernel.deb", unpacked])
+    run([require("dpkg-deb", "dpkg"), "-x", package, unpacked])
     kernels = list(unpacked.glob("boot/vmlinuz-*"))
     trees = [*unpacked.glob("lib/modules/*"), *unpacked.glob("usr/lib/modules/*")]
     if len(kernels) != 1 or len(trees) != 1:
-        raise UnavailableError(f"{unpacked.name}: no kernel in the package {context.scratch}")
+        raise UnavailableError(
+            "the kernel package holds no kernel with modules",
+            hint="let the recipe name a linux-image package, or its metapackage",
+        )
     kernels[0].rename(context.directory / "vmlinuz")
     trees[0].rename(context.directory / "modules")
     (context.directory / "version").write_text(trees[0].name + "\n")

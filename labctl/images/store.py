@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Image:
     """A whole, bootable image.
 
     Attributes:
+        options: the options that it was built with.
         recipe: the recipe as it was built.
         built: when (UTC).
         size_bytes: disk space that it takes.
@@ -59,6 +60,7 @@ class Image:
     kernel: Path | None
     initrd: Path | None
     cmdline: str
+    options: Mapping[str, str]
     recipe: Recipe
     built: datetime
     size_bytes: int
@@ -68,8 +70,8 @@ class Image:
 
 @dataclass(frozen=True)
 class ImageStatus:
-    """One row of what is there: state is "built", "stale" (the recipe has changed since,
-    or it was built with other options) or "missing". ``built`` is ISO 8601 UTC or ""."""
+    """One row of what is there: state is "built", "stale" (the recipe has changed since)
+    or "missing". ``built`` is ISO 8601 UTC or "". ``options`` is empty for the plain image."""
 
     name: str
     system: str
@@ -78,6 +80,7 @@ class ImageStatus:
     key: str = ""
     size_bytes: int = 0
     built: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON output."""
@@ -131,7 +134,8 @@ class ImageStore:
         return image
 
     def list(self) -> list[ImageStatus]:
-        """A row for every recipe of the catalogue, and one for each stale build."""
+        """For every recipe of the catalogue its plain image, built or missing, then its
+        other builds: with other options, or stale."""
         rows = []
         for recipe in load_catalogue().values():
             _, current = _plan(recipe, {})
@@ -139,11 +143,11 @@ class ImageStore:
                 path.parent.name: _read(path.parent, recipe)
                 for path in sorted((self.root / recipe.name).glob(f"*/{MANIFEST}"))
             }
-            found = built.pop(current, None)
-            rows.append(
-                _status(recipe, found, "built") if found else _status(recipe, None, "missing")
-            )
-            rows += [_status(recipe, image, "stale") for image in built.values() if image]
+            plain = built.pop(current, None)
+            rows.append(_status(recipe, plain, "built" if plain else "missing"))
+            for image in filter(None, built.values()):
+                fresh = image.key == _plan(recipe, image.options)[1]
+                rows.append(_status(recipe, image, "built" if fresh else "stale"))
         return rows
 
     def remove(self, name: str) -> bool:
@@ -241,6 +245,7 @@ def _read(directory: Path, recipe: Recipe) -> Image | None:
             kernel=files["kernel"],
             initrd=files["initrd"],
             cmdline=manifest["cmdline"],
+            options=manifest["options"],
             recipe=built_by,
             built=datetime.fromisoformat(manifest["built"]),
             size_bytes=size,
@@ -260,4 +265,5 @@ def _status(recipe: Recipe, image: Image | None, state: str) -> ImageStatus:
         key=image.key if image else "",
         size_bytes=image.size_bytes if image else 0,
         built=image.built.isoformat() if image else "",
+        options=image.options if image else {},
     )
