@@ -66,6 +66,11 @@ class Sshd:
         key = " ".join(line.split()[:2])
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {key}\n")
 
+    def restart(self) -> None:
+        """Start the server again, on the same port."""
+        self.process = subprocess.Popen(self.process.args)
+        assert _answers(self.port, self.process), "sshd did not come back"
+
     def stop(self) -> None:
         """End the server; connections that are open live on."""
         self.process.terminate()
@@ -135,7 +140,7 @@ def running_sshd(
     try:
         yield server_here
     finally:
-        if process.poll() is None:
+        if server_here.process.poll() is None:
             server_here.stop()
 
 

@@ -53,24 +53,39 @@ rmdir takeover
 exit $status
 """
 
+# Zombies count as gone: where init does not reap, they stay. Linux may lack ps, BSD lacks /proc.
 _SHELL_FUNCTIONS = r"""
-alive() { # PID TOKEN
+ours() { # PID TOKEN: is it still the shell that was recorded?
   if [ -r "/proc/$1/cmdline" ]; then args=$(tr '\0' ' ' <"/proc/$1/cmdline")
   else args=$(ps -ww -o args= -p "$1" 2>/dev/null)
   fi
   case $args in *"labctl-shell $2"*) return 0;; esac
   return 1
 }
+processes() { # prints "PID PGID STATE" of every process
+  if [ -r /proc/self/stat ]; then
+    for file in /proc/[0-9]*/stat; do
+      { read -r line <"$file"; } 2>/dev/null || continue
+      set -- ${line##*) }
+      echo "${line%% *} $3 $1"
+    done
+  else
+    ps -A -o pid= -o pgid= -o stat=
+  fi
+}
+lives() { # COLUMN NUMBER: is there such a process (1: by pid, 2: by group)?
+  processes | awk -v c="$1" -v n="$2" '$c == n && $3 !~ /^Z/ { found = 1 } END { exit !found }'
+}
 end() { # PID PGID TOKEN
-  # With the shell gone its group is still its own only if the group bears its pid,
-  # which is not given away while the group lives.
-  if ! alive "$1" "$3"; then
+  if ! ours "$1" "$3"; then
+    # Without its shell a group is known for ours only if it bears the shell's pid, which
+    # is not given away while the group lives.
     [ "$1" = "$2" ] || return 0
-    kill -0 "$1" 2>/dev/null && return 0
+    if lives 1 "$1"; then return 0; fi
   fi
   kill -9 "-$2" 2>/dev/null || return 0
   for turn in 1 2 3 4 5 6 7 8 9 10; do
-    kill -0 "-$2" 2>/dev/null || return 0
+    lives 2 "$2" || return 0
     sleep 0.1 2>/dev/null || sleep 1
   done
   echo "process group $2 does not end" >&2
@@ -260,7 +275,7 @@ def _this_host() -> str:
 
 
 def _any_alive(target: Target, shells: Sequence[tuple[int, int, str]]) -> bool:
-    checks = " || ".join(f"alive {pid} {token}" for pid, _, token in shells)
+    checks = " || ".join(f"ours {pid} {token}" for pid, _, token in shells)
     return _sh(target, _SHELL_FUNCTIONS + checks).ok
 
 

@@ -133,12 +133,13 @@ class PosixTarget(ABC):
         deadline = time.monotonic() + timeout
         before = self.boot_id()
         self._issue_reboot(timeout)
-        reason = "it went on running"
-        while (left := deadline - time.monotonic()) > 0:
+        reason = "nothing was heard of it"
+        while (left := deadline - time.monotonic()) > 0.5:
             self.close()
             try:
                 if self._boot_id_within(left) != before:
                     return
+                reason = "it went on running"
             except HostKeyError:
                 raise
             except UnavailableError as error:

@@ -331,7 +331,7 @@ def test_input_reaches_the_command_whole_and_only_the_command(target, tmp_path):
 
 
 def test_a_controller_killed_hard_leaves_no_idle_shell(tmp_path):
-    code = f"""
+    code = """
 import os, time
 from labctl.targets.local import LocalTarget
 shell = LocalTarget("here", "/tmp").shell()
