@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labctl.report.commands import reproduce
-from labctl.report.facts import Facts, changed_facts, collect_facts, confounders, facts_table
+from labctl.report.facts import (
+    Facts,
+    changed_facts,
+    collect_facts,
+    confounders,
+    facts_table,
+    first_facts,
+)
 from labctl.report.labels import FUNCTIONAL, label_target
 from labctl.report.model import (
     Confounder,
@@ -64,9 +71,10 @@ def build_report(
         records = list(source)
     header = aggregate.header_of(records)
     samples = aggregate.samples_frame(records)
-    facts = collect_facts(r for r in records if isinstance(r, FactsRecord))
+    told = [record for record in records if isinstance(record, FactsRecord)]
+    facts = collect_facts(told)
     targets = _targets(header, facts)
-    run = _Run(Cells(samples, header, LEVEL), targets, facts)
+    run = _Run(Cells(samples, header, LEVEL), targets, first_facts(told))
     wanted = _pairs(header.lab.get("pairs") if pairs is None else pairs)
     sections = [
         _section(run, workload, wanted, (questions or {}).get(workload, ""))
@@ -89,11 +97,12 @@ def build_report(
 
 @dataclass(frozen=True)
 class _Run:
-    """What the parts of the report are made of; targets and facts by the journal's names."""
+    """What the parts of the report are made of; targets and their first facts by the
+    journal's names."""
 
     cells: Cells
     targets: Mapping[str, TargetView]
-    facts: Mapping[str, Facts]
+    facts: Mapping[str, Mapping[str, Any]]
 
     def named(self, shown: str) -> tuple[str, TargetView]:
         """Name in the journal, and view, of the target that is shown as ``shown``."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from labctl.observe.facts import CONFOUNDERS
 from labctl.report.model import Confounder, FactRow, FactState
 from labctl.report.words import plain
 from labctl.sweep.records import FactsRecord
@@ -12,30 +14,67 @@ from labctl.sweep.records import FactsRecord
 Facts = dict[str, tuple[str, ...]]
 """Each fact's distinct values over all boots and moments, in the order seen, as text."""
 
+# Shown first, in this order; all other facts follow below, for whoever looks for them.
 _ORDER = (
     "system",
     "os_release",
+    "arch",
     "kernel",
+    "kernel_version",
     "cmdline",
+    "kernel_options",
     "hypervisor",
+    "container",
     "accelerator",
-    "cpu_model",
-    "cpu_model_virtual",
-    "cpus_online",
-    "vcpus",
-    "memory_kib",
-    "clocksource",
-    "mitigations",
-    "compiler",
-    "libc",
+    "qemu_version",
     "image",
     "image_key",
-    "qemu_version",
-    "load",
-    "uptime_s",
-    "boot_id",
+    "cpu_model",
+    "cpu_model_virtual",
+    "cpu_microcode",
+    "cpus_online",
+    "vcpus",
+    "cpus_allowed",
+    "cpu_quota",
+    "threads_per_core",
+    "numa_nodes",
+    "memory_kib",
+    "clocksource",
+    "tsc",
+    "hz",
+    "mitigations",
+    "smt",
+    "governor",
+    "turbo",
+    "aslr",
+    "thp",
+    "preemption",
+    "scheduler",
+    "isolated",
+    "nohz_full",
+    "cpuidle_driver",
+    "cpuidle_governor",
+    "irqbalance",
+    "compiler",
+    "compiler_target",
+    "libc",
 )
-_VOLATILE = {"load", "uptime_s", "boot_id"}
+# Of the moment: different at every look, and no difference between two machines.
+_VOLATILE = {
+    "boot_id",
+    "clock_epoch_s",
+    "uptime_s",
+    "load",
+    "load1",
+    "load5",
+    "load15",
+    "processes_running",
+    "steal_ticks",
+    "total_ticks",
+    "interrupts",
+    "cpu_mhz",
+    "temperature_c",
+}
 _ONLY_GUESTS = {
     "accelerator",
     "vcpus",
@@ -44,19 +83,10 @@ _ONLY_GUESTS = {
     "image",
     "image_key",
 }
-_CONFOUNDING = (
-    "system",
-    "os_release",
-    "kernel",
-    "cmdline",
-    "libc",
-    "compiler",
-    "cpu_model",
-    "cpus_online",
-    "memory_kib",
-    "clocksource",
-    "mitigations",
-)
+# To be named even where neither side told them.
+_ESSENTIAL = {"kernel", "cpu_model", "cpus_online", "clocksource"}
+# A guest of 1 GiB never shows all of it; two machines of one size differ by less.
+_MEMORY_TOLERANCE = 0.05
 _SHOWN = 3
 
 
@@ -100,7 +130,8 @@ def facts_table(targets: Sequence[str], facts: Mapping[str, Facts]) -> list[Fact
     rows = []
     for key in ordered:
         values = [shown(facts.get(name, {}).get(key, ())) for name in targets]
-        rows.append(FactRow(key=plain(key), values=values, state=_state(key, values)))
+        minor = key not in _ORDER
+        rows.append(FactRow(key=plain(key), values=values, state=_state(key, values), minor=minor))
     return rows
 
 
@@ -125,11 +156,36 @@ def changed_facts(facts: Mapping[str, Facts]) -> list[str]:
     ]
 
 
-def confounders(guest: Facts, metal: Facts) -> list[Confounder]:
-    """Facts in which the sides of a pair differ, or of which one side is unknown."""
-    rows = [(key, shown(guest.get(key, ())), shown(metal.get(key, ()))) for key in _CONFOUNDING]
-    return [
-        Confounder(key=key, guest=g or "unknown", metal=m or "unknown")
-        for key, g, m in rows
-        if g != m or not g
-    ]
+def first_facts(records: Iterable[FactsRecord]) -> dict[str, Mapping[str, Any]]:
+    """Each target's facts as they were told first."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for record in records:
+        found.setdefault(record.target, record.facts)
+    return found
+
+
+def confounders(guest: Mapping[str, Any], metal: Mapping[str, Any]) -> list[Confounder]:
+    """In which of ``CONFOUNDERS`` the sides of a pair differ. What only one side told is a
+    difference: it is not known to be equal. Mitigations are compared one by one."""
+    found = []
+    for key in CONFOUNDERS:
+        left, right = guest.get(key), metal.get(key)
+        if isinstance(left, Mapping) and isinstance(right, Mapping) and left and right:
+            names = sorted({str(name) for name in (*left, *right)})
+            rows = [(f"{key}.{name}", left.get(name), right.get(name)) for name in names]
+        else:
+            rows = [(key, left, right)]
+        found += [_confounder(*row) for row in rows if not _same(*row)]
+    return found
+
+
+def _same(key: str, left: Any, right: Any) -> bool:
+    if key == "memory_kib" and isinstance(left, int) and isinstance(right, int):
+        return math.isclose(left, right, rel_tol=_MEMORY_TOLERANCE)
+    texts = fact_text(left), fact_text(right)
+    return texts[0] == texts[1] and bool(texts[0] or key not in _ESSENTIAL)
+
+
+def _confounder(key: str, left: Any, right: Any) -> Confounder:
+    texts = [fact_text(value) or "unknown" for value in (left, right)]
+    return Confounder(key=plain(key), guest=texts[0], metal=texts[1])

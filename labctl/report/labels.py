@@ -13,9 +13,6 @@ from labctl.report.model import TargetView
 
 FUNCTIONAL = "functional: shapes and switches mean something, times do not"
 
-# What hypervisor detection says of an emulator without hardware virtualization.
-_EMULATORS = {"qemu", "tcg", "bochs"}
-
 
 def label_target(
     name: str, kind: str, facts: Mapping[str, tuple[str, ...]], system: str = ""
@@ -49,17 +46,22 @@ def _guest(name: str, kind: str, accelerators: set[str]) -> TargetView:
 
 
 def _host(name: str, kind: str, hypervisors: set[str]) -> TargetView:
-    named = sorted(hypervisors - {"none", "unknown", ""})
+    """``hypervisors`` as observe.virtualization names them: "none", a name, or "unknown"
+    (there is one, but it is not named)."""
+    below = sorted(hypervisors - {"none"})
     note = ""
-    if hypervisors == {"none"}:
-        role = "bare metal"
-    elif named:
-        role = f"host (itself a guest of {' and '.join(named)})"
+    if below:
+        names = ["an unknown hypervisor" if one == "unknown" else one for one in below]
+        role = f"host (itself a guest of {' and '.join(names)})"
         note = "a baseline that is itself a guest is not bare metal"
+        if "qemu" in below:
+            note += "; if QEMU emulates it (TCG), its times mean nothing"
+    elif hypervisors:
+        role = "bare metal"
     else:
         role = "host (not known to be bare metal)"
         note = "its facts do not say whether there is a hypervisor below it"
-    functional = bool(hypervisors & _EMULATORS)
+    functional = "tcg" in below
     return TargetView(
         name=name, kind=kind, role=role, guest=False, functional=functional, note=note
     )

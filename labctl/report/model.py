@@ -163,11 +163,15 @@ class Section(_Part):
 
 
 class FactRow(_Part):
-    """One fact of all targets, in the order of ``ReportModel.targets``; "" is unknown."""
+    """One fact of all targets, in the order of ``ReportModel.targets``; "" is unknown.
+
+    ``state`` says whether the targets differ; ``minor`` is what few readers look for.
+    """
 
     key: str
     values: list[str]
     state: FactState
+    minor: bool
 
 
 class FailureView(_Part):

@@ -17,10 +17,15 @@ from labctl.sweep.records import FactsRecord
         ("local", {"hypervisor": ("none",)}, "bare metal", False),
         ("ssh", {"hypervisor": ("none",)}, "bare metal", False),
         ("local", {"hypervisor": ("kvm",)}, "host (itself a guest of kvm)", False),
-        ("local", {"hypervisor": ("qemu",)}, "host (itself a guest of qemu)", True),
+        ("local", {"hypervisor": ("qemu",)}, "host (itself a guest of qemu)", False),
         ("local", {"hypervisor": ("none", "kvm")}, "host (itself a guest of kvm)", False),
-        ("local", {"hypervisor": ("unknown",)}, "host (not known to be bare metal)", False),
-        ("local", {"hypervisor": ("none", "unknown")}, "host (not known to be bare metal)", False),
+        (
+            "local",
+            {"hypervisor": ("unknown",)},
+            "host (itself a guest of an unknown hypervisor)",
+            False,
+        ),
+        ("local", {"hypervisor": ("tcg",)}, "host (itself a guest of tcg)", True),
         ("local", {}, "host (not known to be bare metal)", False),
         ("vm", {"accelerator": ("tcg",), "hypervisor": ("none",)}, "guest, TCG", True),
         ("vm", {"accelerator": ("kvm",)}, "guest, KVM", False),
@@ -66,15 +71,35 @@ def test_a_fact_that_changed_shows_both_values():
     assert row.values == ["tsc → hpet"]
 
 
+def keys(guest, metal):
+    return {c.key: (c.guest, c.metal) for c in confounders(guest, metal)}
+
+
 def test_what_is_unknown_on_one_side_confounds():
-    found = confounders({"kernel": ("6.1",)}, {})
-    assert ("kernel", "6.1", "unknown") in [(c.key, c.guest, c.metal) for c in found]
-    assert any(c.key == "libc" and c.guest == c.metal == "unknown" for c in found)
+    found = keys({"libc": "glibc", "kernel": "6.1"}, {"kernel": "6.1", "libc": None})
+    assert found["libc"] == ("glibc", "unknown")
+    assert "kernel" not in found and "thp" not in found
+    assert found["cpu_model"] == ("unknown", "unknown"), "nobody knows whether it is the same"
 
 
-def test_equal_facts_do_not_confound():
-    same = {"kernel": ("6.1",)}
-    assert "kernel" not in [c.key for c in confounders(same, same)]
+def test_mitigations_are_compared_one_by_one_where_both_tell_them():
+    told = {"mitigations": {"meltdown": "no", "retbleed": "yes"}}
+    other = {"mitigations": {"meltdown": "no", "retbleed": "no"}}
+    found = keys(told, other)
+    assert found["mitigations.retbleed"] == ("yes", "no")
+    assert "mitigations.meltdown" not in found
+    assert keys(told, {})["mitigations"] == ("meltdown: no; retbleed: yes", "unknown")
+
+
+def test_memory_that_is_nearly_the_same_does_not_confound():
+    assert "memory_kib" not in keys({"memory_kib": 1_000_000}, {"memory_kib": 1_020_000})
+    assert "memory_kib" in keys({"memory_kib": 1_000_000}, {"memory_kib": 2_000_000})
+
+
+def test_what_few_look_for_is_minor():
+    facts = collect_facts([record("a", kernel="1", cpu_flags=["x"], interrupts={"RES": 1})])
+    minor = {row.key: row.minor for row in facts_table(["a"], facts)}
+    assert minor == {"kernel": False, "boot_id": True, "cpu_flags": True, "interrupts": True}
 
 
 def test_structured_facts_are_one_line():
