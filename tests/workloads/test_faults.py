@@ -66,6 +66,21 @@ def test_a_doubled_message_is_found(faulty, name, mode, threads):
     assert result.stderr.startswith(f"{name}: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "mode", "said"),
+    [
+        ("eptest", "oneshot", "message 499 came out of order"),
+        ("eptest", "edge", "a second message lay behind message 499"),
+        ("kqtest", "dispatch", "message 499 came out of order"),
+        ("kqtest", "clear", "a second message lay behind message 499"),
+    ],
+)
+def test_one_thread_sees_at_once_what_is_doubled(faulty, name, mode, said):
+    result = faulty("double", 4, 500, name, *token_arguments(mode, 1))
+    assert (result.status, result.ended) == (70, False)
+    assert said in result.stderr
+
+
 @pytest.mark.parametrize(("name", "mode"), TOKENS)
 def test_the_last_message_doubled_is_found(faulty, name, mode):
     result = faulty("double", 4, 1000, name, *token_arguments(mode, 4))
