@@ -27,8 +27,8 @@ from labctl.images.builder import GuestIdentity, get_builder
 from labctl.images.catalogue import Recipe
 from labctl.images.keys import ensure_keypair
 from labctl.images.store import ImageStore
-from labctl.lab import Lab, VMSpec
-from labctl.paths import private_dir, write_atomic
+from labctl.lab import Lab
+from labctl.paths import private_dir, state_dir, write_atomic
 from labctl.targets import VMTarget
 from labctl.targets.base import Target
 
@@ -38,7 +38,9 @@ RECORD = "guest.json"
 WORKDIR = "/var/lib/labctl"
 Progress = Callable[..., None]
 PORT_ATTEMPTS = 5
-SSH_INTERVAL_S = 0.1
+CONSOLE_INTERVAL_S = 0.05
+SILENT_ATTEMPT_S = 10.0
+"""How long after one attempt the next is made while the console does not say "ready"."""
 
 
 class GuestRecord(BaseModel):
@@ -47,6 +49,7 @@ class GuestRecord(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     domain: str
+    uri: str = "auto"
     image: str
     image_key: str
     port: int
@@ -122,6 +125,18 @@ def domain_name(lab: Lab, name: str) -> str:
     return f"labctl-{lab.ident}-{name}"
 
 
+def _uri(lab: Lab, name: str) -> str:
+    """Where a guest is, or is to be. ``auto`` is settled when a guest is first started and
+    kept until it is destroyed, so that it is found again if a daemon comes or goes."""
+    declared = lab.hypervisors[lab.vm(name).hypervisor].uri
+    if declared != "auto":
+        return declared
+    try:
+        return GuestRecord.read(lab, name).uri
+    except UnavailableError:
+        return declared
+
+
 def user_key(lab: Lab) -> Path:
     """The lab's private user key."""
     return lab.state_dir / "id_ecdsa"
@@ -137,7 +152,7 @@ def start(
     results: dict[str, Started | LabctlError] = {}
     by_uri: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        by_uri[lab.hypervisors[lab.vm(name).hypervisor].uri].append(name)
+        by_uri[_uri(lab, name)].append(name)
     for uri, mine in by_uri.items():
         try:
             with connect(uri, progress=partial(_tell, progress, mine)) as connection:
@@ -229,6 +244,7 @@ def _prepare(
     memory_mib = spec.memory or hardware.memory_mib
     record = GuestRecord(
         domain=domain_name(lab, name),
+        uri=_uri(lab, name),
         image=recipe.name,
         image_key=image.key,
         port=port,
@@ -256,7 +272,7 @@ def _prepare(
         disk=boot.disk,
         disk_format="qcow2",
         disk_bus=hardware.disk_bus,
-        nic_model=hardware.nic,
+        nic=hardware.nic,
         rng=recipe.system == "linux",
         kernel=boot.kernel,
         initrd=boot.initrd,
@@ -270,6 +286,7 @@ def _prepare(
 def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice: str) -> Started:
     """Start the domain; if somebody took its port meanwhile, on another one."""
     watcher = Watcher(spec.console_log)
+    record = GuestRecord.read(lab, name)
     taken: set[int] = set()
     while True:
         try:
@@ -281,8 +298,9 @@ def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice
                 raise
             port = ports.claim_port(spec.name, ports.default_directory(), avoid=taken)
             spec = replace(spec, ssh_port=port)
-            record = GuestRecord.read(lab, name).model_copy(update={"port": port})
-            record.write(directory(lab, name))
+            record = record.model_copy(update={"port": port})
+    uri = "embed" if connection.is_embedded else connection.uri
+    record.model_copy(update={"uri": uri}).write(directory(lab, name))
     return Started(True, domain.query_accelerator(connection, spec.name), watcher, notice)
 
 
@@ -305,19 +323,24 @@ def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
     )
 
 
-def wait_ready(target: Target, watcher: Watcher, *, deadline: float) -> None:
+def wait_ready(target: Target, watcher: Watcher, *, booting: bool, deadline: float) -> None:
     """Wait until SSH answers, reading the serial console for what goes wrong meanwhile.
 
     Args:
         watcher: reads the console of this boot.
+        booting: whether it was started just now.
         deadline: on the clock of ``time.monotonic``.
 
     Raises:
         UnavailableError: it did not answer, or the console shows why it never will; the
             error says at which step it stopped and carries the console's tail.
     """
+    # QEMU accepts on the host's port long before the guest listens; an attempt that is made
+    # too early hangs. So the console's word comes first, and attempts without it are rare.
+    attempt_at = time.monotonic() + (SILENT_ATTEMPT_S if booting else 0)
+    last = "no attempt was made"
     while True:
-        watcher.poll()
+        ready = any(event.kind == "ready" for event in watcher.poll())
         if watcher.failure:
             raise UnavailableError(
                 f"the guest did not boot: {watcher.failure.text}",
@@ -325,18 +348,22 @@ def wait_ready(target: Target, watcher: Watcher, *, deadline: float) -> None:
                 detail=tail(watcher.path),
                 hint=f"labctl console {target.name}",
             )
-        try:
-            target.connect()
-            return
-        except UnavailableError as error:
-            if time.monotonic() > deadline:
-                raise UnavailableError(
-                    f"no SSH within the time limit; its console stopped at: {watcher.step}",
-                    where=target.name,
-                    detail=tail(watcher.path),
-                    hint=f"the last attempt said: {error.message}",
-                ) from None
-        time.sleep(SSH_INTERVAL_S)
+        now = time.monotonic()
+        if ready or now >= min(attempt_at, deadline):
+            try:
+                target.connect()
+                return
+            except UnavailableError as error:
+                last = error.message
+                attempt_at = now + SILENT_ATTEMPT_S
+        if now > deadline:
+            raise UnavailableError(
+                f"no SSH within the time limit; its console stopped at: {watcher.step}",
+                where=target.name,
+                detail=tail(watcher.path),
+                hint=f"the last attempt said: {last}",
+            )
+        time.sleep(CONSOLE_INTERVAL_S)
 
 
 # -- down, destroy, status -----------------------------------------------------------------
@@ -403,8 +430,7 @@ def describe(lab: Lab, name: str) -> dict[str, Any]:
         UnavailableError: the guest does not run.
     """
     record = GuestRecord.read(lab, name)
-    uri = lab.hypervisors[lab.vm(name).hypervisor].uri
-    with connect(uri) as connection:
+    with connect(_uri(lab, name)) as connection:
         return record.model_dump(exclude={"host_key", "port", "user"}) | {
             "accelerator": domain.query_accelerator(connection, record.domain),
             "qemu_version": domain.qemu_version(connection, record.domain),
@@ -444,9 +470,7 @@ def _each(
     results: dict[str, T | LabctlError] = {}
     by_uri: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        spec = lab.targets[name]
-        assert isinstance(spec, VMSpec)
-        by_uri[lab.hypervisors[spec.hypervisor].uri].append(name)
+        by_uri[_uri(lab, name)].append(name)
     for uri, mine in by_uri.items():
         try:
             with connect(uri) as connection:
@@ -467,3 +491,13 @@ def ports_of(lab: Lab, names: Sequence[str]) -> dict[str, int]:
         for name in stopped
         if (directory(lab, name) / RECORD).is_file()
     }
+
+
+def using(image: str) -> list[str]:
+    """Guests of any lab of this user whose disks stand on an image: "lab/guest"."""
+    found = []
+    for path in sorted((state_dir() / "labs").glob(f"*/guests/*/{RECORD}")):
+        with contextlib.suppress(ValidationError, OSError):
+            if GuestRecord.model_validate_json(path.read_text()).image == image:
+                found.append(f"{path.parents[2].name}/{path.parent.name}")
+    return found

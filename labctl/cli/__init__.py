@@ -9,9 +9,7 @@ import os
 import sys
 import traceback
 
-import click
-
-from labctl.errors import InterruptedByUser, LabctlError
+from labctl.errors import ConfigError, InterruptedByUser, LabctlError
 
 
 def main() -> None:
@@ -26,6 +24,10 @@ def run(arguments: list[str]) -> int:
     from labctl.cli import access, check, images, lab, sweeps  # noqa: F401  (they add their verbs)
     from labctl.cli.app import State, app
 
+    # Typer brings its own copy of click in newer versions; this is that one's base error.
+    usage_error: type[Exception] = next(
+        c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+    )
     state = State()
     command = typer.main.get_command(app)
     try:
@@ -37,10 +39,10 @@ def run(arguments: list[str]) -> int:
             auto_envvar_prefix="LABCTL",
         )
         return result if isinstance(result, int) else 0
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
+    except usage_error as error:
+        error.show()  # type: ignore[attr-defined]
+        return ConfigError.exit_code
+    except (typer.Abort, KeyboardInterrupt):
         state.output.error(InterruptedByUser("interrupted"))
         return InterruptedByUser.exit_code
     except BrokenPipeError:

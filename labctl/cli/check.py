@@ -43,7 +43,7 @@ def doctor(
         for check in checks:
             if check.group != group:
                 group = check.group
-                table.add_row("", "", f"[bold]{escape(group)}[/bold]")
+                table.add_row(f"[bold]{escape(group)}[/bold]", "", "")
             style = _STYLE[check.status]
             text = escape(check.finding)
             if check.remedy and check.status != "ok":

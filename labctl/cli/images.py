@@ -9,6 +9,7 @@ from rich.table import Table
 
 from labctl.cli.app import Json, State, Yes, app, state
 from labctl.cli.output import size
+from labctl.errors import ConfigError
 
 image_app = typer.Typer(no_args_is_help=True, help="List, build and remove guest images.")
 app.add_typer(image_app, name="image")
@@ -69,6 +70,7 @@ def build(
     store = ImageStore()
     recipe = find_recipe(image)
     if force:
+        refuse_if_used(image)
         store.remove(image)
     with found.output.steps() as steps:
         built = store.build(
@@ -76,6 +78,18 @@ def build(
         )
         steps.finish(image, f"built, {size(built.size_bytes)}")
     found.output.data(str(built.directory))
+
+
+def refuse_if_used(image: str) -> None:
+    """ConfigError when guests stand on the image: they would lose their disks."""
+    from labctl.guests import using
+
+    guests = using(image)
+    if guests:
+        raise ConfigError(
+            f"guests run on the image {image}: {', '.join(guests)}",
+            hint="labctl destroy them first, each in its lab's directory",
+        )
 
 
 @image_app.command("rm")
@@ -89,6 +103,7 @@ def remove(context: typer.Context, image: Image, yes: Yes = False) -> None:
 
     found = state(context)
     find_recipe(image)
+    refuse_if_used(image)
     if not yes:
         typer.confirm(f"Remove the built image {image}?", abort=True, err=True)
     removed = ImageStore().remove(image)

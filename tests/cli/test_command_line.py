@@ -1,0 +1,161 @@
+"""The command line without a machine: help, exit codes, streams, errors a user can act on."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Labctl
+
+VERBS = [
+    ["init"], ["doctor"], ["up"], ["down"], ["destroy"], ["status"], ["ssh"], ["console"],
+    ["deploy"], ["sweep"], ["runs"], ["report"], ["image", "ls"], ["image", "build"], ["image", "rm"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_has_help_with_an_example(labctl: Labctl, verb: list[str]) -> None:
+    text = labctl(*verb, "--help").stdout
+    assert re.search(r"Example: labctl|Example: `labctl", " ".join(text.split())), text
+
+
+def test_version(labctl: Labctl) -> None:
+    assert re.fullmatch(r"labctl \d+\.\d+\.\d+\n", labctl("--version").stdout)
+
+
+def test_init_writes_a_lab_and_does_not_overwrite_one(labctl: Labctl) -> None:
+    done = labctl("init")
+    assert done.stdout == ""
+    assert (labctl.directory / "lab.yaml").is_file()
+    assert "a file already" in labctl("init", status=2).stderr
+    labctl("init", "--force")
+
+
+def test_no_lab_file(labctl: Labctl) -> None:
+    error = labctl("status", status=2).stderr
+    assert "no lab file" in error
+    assert "labctl init" in error
+
+
+def test_the_lab_file_is_found_by_option_and_environment(labctl: Labctl, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("lab: other\ntargets: {here: {kind: local}}\n")
+    (labctl.directory / "lab.yaml").write_text("lab: wrong\ntargets: {no: {kind: local}}\n")
+    preview = ("sweep", "eptest", "--dry-run")
+    assert "here" in labctl(*preview, "-f", str(other)).stdout
+    assert "here" in labctl("-f", str(other), *preview).stdout
+    labctl.environment["LABCTL_CONFIG"] = str(other)
+    assert "here" in labctl(*preview).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep", "kqtset", "--dry-run"], "did you mean kqtest"),
+        (["sweep", "--dry-run"], "which workload"),
+        (["sweep", "kqtest", "--threads", "1,two", "--dry-run"], "'two' is not a thread count"),
+        (["sweep", "kqtest", "--threads", "0", "--dry-run"], "'0' is not a thread count"),
+        (["sweep", "kqtest", "--threads", "1,", "--dry-run"], "an empty value"),
+        (["sweep", "kqtest", "--param", "rearm", "--dry-run"], "NAME=VALUE"),
+        (["sweep", "kqtest", "--param", "rearm=never", "--dry-run"], "'never' is not one of"),
+        (["sweep", "kqtest", "--targets", "nobody", "--dry-run"], "no target 'nobody'"),
+        (["sweep", "kqtest", "--rounds", "0", "--dry-run"], "0"),
+        (["sweep", "--resume", "nothing"], "there is no run yet"),
+        (["report", "nothing"], "there is no run yet"),
+        (["report", "../../etc"], "there is no run yet"),
+        (["up", "nobody"], "no target 'nobody'"),
+        (["ssh", "nobody"], "no target 'nobody'"),
+        (["console", "metal"], "is not a vm"),
+        (["image", "build", "debian-21"], "did you mean debian-12"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_a_wrong_word_is_exit_code_2_and_says_what_is_right(
+    labctl: Labctl, arguments: list[str], message: str
+) -> None:
+    labctl("init")
+    done = labctl(*arguments, status=2)
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+def test_a_plan_can_be_printed_priced_and_made_again(labctl: Labctl) -> None:
+    labctl("init")
+    arguments = ("sweep", "kqtest", "--threads", "1,2", "--rounds", "2", "--seed", "7", "--dry-run")
+    plan = labctl.json(*arguments)
+    assert plan["seed"] == 7
+    assert plan["estimate_s"] > 0
+    assert len(plan["executions"]) == 2 * 2 * 2
+    assert labctl.json(*arguments)["digest"] == plan["digest"]
+    done = labctl(*arguments)
+    assert "8 processes, about" in done.stderr
+    assert "eptest" in done.stdout
+    assert not (labctl.directory / "results").exists()
+
+
+def test_options_from_the_environment_are_beaten_by_flags(labctl: Labctl) -> None:
+    labctl("init")
+    labctl.environment["LABCTL_SWEEP_ROUNDS"] = "3"
+    base = ("sweep", "kqtest", "--threads", "1", "--dry-run")
+    assert len(labctl.json(*base)["executions"]) == 6
+    assert len(labctl.json(*base, "--rounds", "1")["executions"]) == 2
+
+
+def test_a_guest_that_is_not_up_is_exit_code_3(labctl: Labctl) -> None:
+    labctl("init")
+    done = labctl("ssh", "linux", "true", status=3)
+    assert "labctl up linux" in done.stderr
+
+
+def test_lists_are_empty_and_not_errors_at_first(labctl: Labctl) -> None:
+    labctl("init")
+    assert labctl.json("runs")["runs"] == []
+    names = [image["name"] for image in labctl.json("image", "ls")["images"]]
+    assert "debian-12" in names
+
+
+def test_nothing_colours_or_spins_off_a_terminal(labctl: Labctl) -> None:
+    labctl("init")
+    done = labctl("sweep", "kqtest", "--dry-run")
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\r" not in done.stderr
+
+
+def test_quiet_says_only_data_and_errors(labctl: Labctl) -> None:
+    assert labctl("-q", "init").stderr == ""
+
+
+def test_traceback_on_demand(labctl: Labctl) -> None:
+    import subprocess
+
+    done = subprocess.run(
+        labctl.command("--traceback", "status"), cwd=labctl.directory, env=labctl.env,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion(labctl: Labctl, shell: str) -> None:
+    assert "labctl" in labctl("--show-completion", shell).stdout
+
+
+def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:
+    """The whole main job on a lab of one local target."""
+    (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
+    assert labctl.json("up")["targets"][0]["ready"]
+    assert not labctl.json("up")["targets"][0]["changed"]
+    sweep = ("sweep", "eptest", "mmapsem", "urandom", "--threads", "1,2", "--rounds", "2")
+    done = labctl.json(*sweep, "--min-batch-ms", "5", "--batches", "2")
+    assert done["done"] == 3 * 2 * 2
+    (run,) = labctl.json("runs")["runs"]
+    assert run["done"] == run["planned"] == 12
+    report = labctl("report")
+    assert "eptest" in report.stdout
+    page = labctl.directory / "results" / run["run"] / "report.html"
+    assert page.stat().st_size < 2_000_000
+    json.loads(labctl("report", run["run"], "--json").stdout)
+    again = labctl("sweep", "--resume", run["run"])
+    assert "complete" in again.stderr

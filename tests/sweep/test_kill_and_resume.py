@@ -1,0 +1,142 @@
+"""A sweep killed at random instants and resumed: exactly the planned samples, none twice.
+
+Nothing is simulated: the process gets SIGKILL, the workloads are real. The instants are
+random and their seed is printed, so that a failure can be looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from labctl.sweep.journal import read_journal
+from labctl.sweep.records import EndRecord, Sample
+from tests.conftest import Labctl
+
+SEED = int(os.environ.get("LABCTL_TEST_SEED", str(time.time_ns() % 10_000)))
+
+
+def counted(run: Path) -> Counter[tuple[int, int]]:
+    """(execution, batch) of every sample that counts, and how often it is there."""
+    view = read_journal(run)
+    complete = {(r.execution, r.attempt) for r in view.records if isinstance(r, EndRecord)}
+    return Counter(
+        (r.execution, r.batch)
+        for r in view.records
+        if isinstance(r, Sample) and not r.warmup and (r.execution, r.attempt) in complete
+    )
+
+
+def kill_and_resume(labctl: Labctl, sweep: list[str], kills: int, longest_s: float) -> Path:
+    """Start a sweep, kill it ``kills`` times, resume each time; returns the run's directory."""
+    print(f"seed {SEED}")
+    rng = random.Random(SEED)
+    process = labctl.start("sweep", *sweep)
+    results = labctl.directory / "results"
+    while not list(results.glob("[!.]*/journal.jsonl")):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    (run,) = results.glob("[!.]*")
+    landed = 0
+    for _ in range(kills):
+        time.sleep(rng.uniform(0, longest_s))
+        landed += process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        process = labctl.start("sweep", "--resume", run.name)
+    text = process.communicate(timeout=300)[0]
+    assert process.returncode == 0, text
+    assert landed >= kills // 2, f"only {landed} of {kills} kills met a running sweep"
+    return run
+
+
+def check_exactly_once(run: Path) -> None:
+    header = read_journal(run).header
+    planned = {(e.id, b) for e in header.executions for b in range(header.batches)}
+    found = counted(run)
+    assert set(found) == planned
+    assert set(found.values()) == {1}
+
+
+def test_killed_at_twenty_random_instants_on_this_machine(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
+    labctl("up")
+    sweep = ["eptest", "--threads", "1,2,4", "--rounds", "20", "--min-batch-ms", "60"]
+    run = kill_and_resume(labctl, sweep, kills=20, longest_s=1.6)
+    check_exactly_once(run)
+    assert max(read_journal(run).attempts.values()) > 1
+    assert "interrupted" in labctl("report", run.name).stdout
+
+
+@pytest.mark.guest
+def test_killed_at_random_instants_over_a_guest(lab: Labctl) -> None:
+    sweep = ["kqtest", "--threads", "1,2", "--rounds", "8", "--min-batch-ms", "60"]
+    before = set((lab.directory / "results").glob("*"))
+    for old in before:
+        old.rename(lab.directory / old.name)  # the helper looks for the only run
+    run = kill_and_resume(lab, sweep, kills=5, longest_s=4)
+    check_exactly_once(run)
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
+    labctl("up")
+    process = labctl.start("sweep", "eptest", "--threads", "1", "--rounds", "30")
+    results = labctl.directory / "results"
+    while not list(results.glob("[!.]*/journal.jsonl")):
+        time.sleep(0.02)
+    time.sleep(1)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=30)[0]
+    assert process.returncode == 130, text
+    assert time.monotonic() - begun < 10
+    (run,) = results.glob("[!.]*")
+    assert f"--resume {run.name}" in text
+    left = Counter(e.cell.target for e in read_journal(run).pending())
+    assert 0 < left["here"] < 30
+    labctl("sweep", "--resume", "latest")
+    check_exactly_once(run)
+
+
+def test_nothing_of_a_killed_sweep_goes_on_running(labctl: Labctl) -> None:
+    """The workload of a killed controller is ended before the resumed run measures."""
+    (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
+    labctl("up")
+    sweep = ("sweep", "eptest", "--threads", "1", "--rounds", "1", "--min-batch-ms", "20000")
+    process = labctl.start(*sweep, "--batches", "1", "--warmup", "0")
+    results = labctl.directory / "results"
+    while not running(labctl):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    (run,) = results.glob("[!.]*")
+    (old,) = running(labctl)
+    resumed = labctl.start("sweep", "--resume", run.name)
+    while old in running(labctl):
+        assert resumed.poll() is None
+        time.sleep(0.05)
+    resumed.send_signal(signal.SIGINT)
+    resumed.communicate(timeout=30)
+    assert running(labctl) == []
+
+
+def running(labctl: Labctl) -> list[int]:
+    """Pids of workloads that this test's lab runs on this machine."""
+    mine = str(labctl.environment["XDG_STATE_HOME"])
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].decode(errors="replace").startswith(mine):
+            found.append(int(entry.name))
+    return found
