@@ -19,6 +19,7 @@ from tests.report.synthetic import make_header, make_records
 HOSTILE = "[red]x[/red]\x1b[31m</script><script>alert(1)</script>{{7*7}}<b>\u202e$$x$$"
 
 
+@pytest.fixture(scope="module")
 def hostile_model():
     """Every text that a machine or a user can send is hostile."""
     header = make_header(rounds=1, boots=1, rearms=("oneshot", "level"))
@@ -141,15 +142,15 @@ def test_a_terminal_gets_colours_and_a_pipe_none(model):
     assert "\x1b" not in captured.get()
 
 
-def test_hostile_text_cannot_steer_a_terminal():
-    text = plain_lines(render(hostile_model(), 80), 80)
+def test_hostile_text_cannot_steer_a_terminal(hostile_model):
+    text = plain_lines(render(hostile_model, 80), 80)
     assert "\x1b" not in text and "\u202e" not in text
     assert "[red]" in text.replace("\n", ""), "markup is shown, not obeyed"
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_hostile_text_cannot_get_out_of_the_page():
-    page = Page(render_page(hostile_model()))
+def test_hostile_text_cannot_get_out_of_the_page(hostile_model):
+    page = Page(render_page(hostile_model))
     assert next(attrs.get("id") for tag, attrs in page.tags if tag == "script") == "figures"
     assert "alert(1)" not in "".join(page.scripts[1:])
     assert "b" not in [tag for tag, _ in page.tags]
