@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,6 +111,10 @@ def deploy(
             outcomes = _converge(jobs, workloads_dir, private_dir, progress, force)
             for name, outcome in outcomes.items():
                 results[name] = _result(jobs[name], outcome)
+    except BaseException:
+        for job in jobs.values():
+            _end_installer(job)
+        raise
     finally:
         for job in jobs.values():
             if job.lease:
@@ -181,6 +186,13 @@ def _control_dir() -> Iterator[Path]:
     finally:
         end_masters(directory)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end_installer(job: _Job) -> None:
+    """End what still compiles on a target: Ansible, killed, leaves it running."""
+    script = "read -r group <install.pgid && kill -9 -$group; rm -f install.pgid"
+    with contextlib.suppress(LabctlError):
+        job.target.run(f"cd {shlex.quote(job.target.workdir)} && {{ {script}; }}", timeout=10.0)
 
 
 def _result(job: _Job, outcome: HostOutcome) -> DeployResult:

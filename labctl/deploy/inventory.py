@@ -32,7 +32,7 @@ def host_vars(target: Target, private_dir: Path, control_dir: Path) -> dict[str,
     control = ["-o", "ControlMaster=auto", "-o", "ControlPersist=30"]
     return variables | {
         "ansible_ssh_args": shlex.join(control),
-        "ansible_control_path": f"{control_dir}/%C",
+        "ansible_control_path": f"{control_dir}/%%C",
         "ansible_ssh_transfer_method": "sftp",
         "ansible_ssh_use_tty": False,  # keeps stderr apart and lines as they are
         "ansible_ssh_retries": 0,

