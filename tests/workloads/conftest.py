@@ -57,19 +57,14 @@ def built(out: Path, *, cflags: str) -> Path:
         ["cc", *cflags.split(), f"-I{shim}", "-c", shim / "kqueue.c", "-o", shim_object],
         check=True,
     )
-    runs = [
-        sh_build(out, "eptest", "mmapsem", "urandom", LINK="dynamic", CFLAGS=cflags),
-        sh_build(
-            out,
-            "kqtest",
-            LINK="dynamic",
-            CFLAGS=f"{cflags} -DHAVE_KQUEUE -I{shim}",
-            LDFLAGS=str(shim_object),
-        ),
-    ]
-    for done in runs:
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+    done = sh_build(
+        out,
+        *("eptest", "kqtest", "mmapsem", "urandom"),
+        LINK="dynamic",
+        CFLAGS=f"{cflags} -DHAVE_KQUEUE -I{shim}",
+        LDFLAGS=str(shim_object),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
     return out
 
 
