@@ -272,7 +272,7 @@ def _notes(
 ) -> list[str]:
     """Everything a reader must know before believing a number, the weightiest first."""
     notes = [f"{t.name}: {t.role}; {FUNCTIONAL}" for t in targets.values() if t.functional]
-    notes += [f"{t.name}: {t.role}: {t.note}" for t in targets.values() if t.note]
+    notes += [f"{t.name}: {t.role}; {t.note}" for t in targets.values() if t.note]
     notes += _missing(header, samples)
     notes += _fewer_boots(header, samples, targets)
     notes += _warnings(sections)

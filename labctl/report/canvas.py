@@ -23,7 +23,13 @@ class Canvas:
 
     def __init__(self, threads: Sequence[int], y_label: str, values: Sequence[float]) -> None:
         """Axes for ``values``: logarithmic, or a linear y axis where one of them is 0."""
-        from bokeh.models import DataRange1d, FixedTicker, NumeralTickFormatter, Range1d
+        from bokeh.models import (
+            BasicTicker,
+            DataRange1d,
+            FixedTicker,
+            NumeralTickFormatter,
+            Range1d,
+        )
         from bokeh.plotting import figure
 
         self._ends = (threads[0] / _MARGIN, threads[-1] * _MARGIN)
@@ -48,7 +54,8 @@ class Canvas:
         self.figure.toolbar.logo = None
         self.figure.xaxis.ticker = self.figure.xgrid.ticker = FixedTicker(ticks=list(threads))
         if log:
-            ticker = FixedTicker(ticks=log_ticks(min(values), max(values)))
+            ticks = log_ticks(min(values), max(values))
+            ticker = FixedTicker(ticks=ticks) if ticks else BasicTicker(desired_num_ticks=5)
             self.figure.yaxis.ticker = self.figure.ygrid.ticker = ticker
         for axis in self.figure.axis:
             axis.formatter = NumeralTickFormatter(format="0.[0000]")
@@ -139,7 +146,16 @@ class Canvas:
 
 
 def log_ticks(least: float, greatest: float) -> list[float]:
-    """1, 2, 5, 10 ... where the values span up to three decades, else powers of ten."""
+    """1, 2, 5, 10 ... where the values span up to three decades, powers of ten where more;
+    none where they lie too near to each other for either."""
+    if greatest / least < 5:
+        return []
     digits = (1,) if greatest / least > 1000 else (1, 2, 5)
     powers = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(greatest)) + 2)
     return [digit * 10.0**power for power in powers for digit in digits]
+
+
+def ends(estimates: Sequence[Estimate]) -> list[float]:
+    """All values and ends of intervals, for an axis to hold."""
+    found = [value for e in estimates for value in (e.low, e.value, e.high)]
+    return [value for value in found if value is not None]

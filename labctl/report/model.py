@@ -37,7 +37,7 @@ class TargetView(_Part):
     @property
     def label(self) -> str:
         """Name and role, with the word that results of an emulator must carry."""
-        return f"{self.name} ({self.role}{', functional' if self.functional else ''})"
+        return f"{self.name}: {self.role}{', functional' if self.functional else ''}"
 
 
 class ProcessPoint(_Part):

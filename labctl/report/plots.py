@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labctl.report.canvas import Canvas
+from labctl.report.canvas import Canvas, ends
 from labctl.report.model import LatencyView, PairView, ReportModel, Section, Series
 from labctl.report.palette import Look, looks, seed_look
 from labctl.stats import Estimate
@@ -62,7 +62,9 @@ class _Plots:
     def time(self) -> Plot:
         seen = [process.us_per_op for point in self.points for process in point.processes]
         seen += [point.us_per_op for seed in self.section.seeds for point in seed.points]
-        canvas = Canvas(self.section.threads, f"us per {self.section.unit}", seen)
+        published = [p.threads for s in self.section.seeds for p in s.points if p.threads]
+        threads = sorted({*self.section.threads, *published})
+        canvas = Canvas(threads, f"us per {self.section.unit}", seen)
         self._seeds(canvas)
         for one, look, name in self.each:
             cloud = [(p.threads, process.us_per_op) for p in one.points for process in p.processes]
@@ -88,7 +90,7 @@ class _Plots:
                 canvas.across(seed.points[0].us_per_op, look, name, label)
 
     def growth(self) -> Plot:
-        seen = [point.growth.value for point in self.points if point.growth]
+        seen = ends([point.growth for point in self.points if point.growth])
         canvas = Canvas(self.section.threads, "T(N) / T(least N)", [1.0, *seen])
         canvas.level(1.0)
         for one, look, name in self.each:
@@ -101,7 +103,7 @@ class _Plots:
         )
 
     def ratio(self) -> Plot:
-        seen = [point.ratio.value for pair in self.section.pairs for point in pair.points]
+        seen = ends([point.ratio for pair in self.section.pairs for point in pair.points])
         canvas = Canvas(self.section.threads, "T guest / T metal", [1.0, *seen])
         canvas.level(1.0)
         for pair in self.section.pairs:
@@ -152,7 +154,8 @@ class _Plots:
         )
 
     def _label(self, one: Series) -> str:
-        return f"{self.model.target(one.target).label} {one.variant}".strip()
+        label = self.model.target(one.target).label
+        return f"{label}; {one.variant}" if one.variant else label
 
     def _drawn_as(self, pair: PairView) -> tuple[Look, str]:
         """A pair is drawn as its guest."""

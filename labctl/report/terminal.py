@@ -170,7 +170,8 @@ def _seeds(section: Section, width: int) -> Iterator[RenderableType]:
         )
         for seed in stated
     ]
-    yield from _grid(rows, threads, width)
+    if rows:
+        yield from _grid(rows, threads, width)
     rest = [seed for seed in section.seeds if seed not in stated]
     if rest:
         table = _table()

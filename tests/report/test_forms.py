@@ -201,6 +201,19 @@ def test_every_legend_entry_has_renderers_to_hide(html):
         assert f'"name":"{name}"' in page.scripts[0]
 
 
+def test_published_numbers_without_threads_are_shown_as_such():
+    header = make_header(rounds=1)
+    executions = [
+        e.model_copy(update={"cell": e.cell.model_copy(update={"workload": "mmapsem"})})
+        for e in header.executions
+    ]
+    model = build_report(make_records(header.model_copy(update={"executions": executions})))
+    text = plain_lines(render(model, 80), 80)
+    assert "us, threads not stated" in text and "2165" in text
+    html = render_page(model)
+    assert "not stated: 2165" in html and '"name":"seed-0-7"' in html
+
+
 def test_an_empty_run_has_a_page_without_scripts(tmp_path):
     path = write_page(build_report([make_header(rounds=1)]), tmp_path / "new" / "page.html")
     text = path.read_text()
