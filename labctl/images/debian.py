@@ -46,7 +46,7 @@ VERSION = 1
 INITS = {"minimal": "/sbin/labctl-init", "systemd": "/lib/systemd/systemd"}
 _KERNEL_OPTION = re.compile(r"^debian/([a-z]+)$")
 
-# Runs outside the new system, with apt configured for it; $1 is its root. A metapackage
+# Runs outside the new system, with apt configured for it; $1 is its root directory. A metapackage
 # such as linux-image-cloud-amd64 names the real one in its dependencies.
 _FETCH_KERNEL = """
 set -eu
@@ -138,6 +138,7 @@ class _Plan:
             ],
             scratch=context.scratch,
             progress=context.progress,
+            mode="chrootless",  # packages are only unpacked
         )
         _unpack_kernel(fetched, context)
 

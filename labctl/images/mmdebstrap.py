@@ -30,17 +30,19 @@ def run_mmdebstrap(
     scratch: Path,
     progress: Callable[[float | None, str], None],
     packages_guess: int = 1,
+    mode: str | None = None,
 ) -> None:
     """Make the tar archive ``target`` with the system that ``arguments`` describe.
 
     Args:
         packages_guess: about how many packages it will install, for ``progress``.
+        mode: mmdebstrap's, where nothing has to run in the new system; else ``choose_mode``.
 
     Raises:
         UnavailableError: mmdebstrap or a way to run it is missing, or it failed.
     """
     program = require("mmdebstrap", "mmdebstrap")
-    mode = choose_mode()
+    mode = mode or choose_mode()
     meter = _Meter(packages_guess, progress)
     run(
         [program, "--verbose", f"--mode={mode}", *arguments, suite, target, *host_sources(suite)],

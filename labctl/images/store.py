@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -119,16 +120,18 @@ class ImageStore:
             found = self.find(recipe, **chosen)
             if found:
                 return found
-            work = home / "tmp"
-            remove_tree(work)
-            work.mkdir(parents=True, exist_ok=True)
+            scratch = home / "tmp"
+            remove_tree(scratch)
+            scratch.mkdir(parents=True, exist_ok=True)
+            # A name of its own: a dead build's last process may still be ending in the old one.
+            work = Path(tempfile.mkdtemp(dir=scratch))
             try:
                 results = run_stages(stages, home / "stages", work, progress)
                 files = get_builder(recipe.builder).assemble(recipe, chosen, results)
                 _finish(recipe, chosen, key, files, work / key, home / key)
                 forget_others(stages, home / "stages")
             finally:
-                remove_tree(work)
+                remove_tree(scratch)
         image = self.find(recipe, **chosen)
         assert image is not None
         return image

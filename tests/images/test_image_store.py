@@ -91,7 +91,8 @@ def test_a_killed_builder_leaves_nothing_that_passes_for_whole(store, tmp_path):
     process.wait()
     recipe = tiny_recipe(text="t", stall=str(tmp_path / "stall"))
     assert store.find(recipe) is None
-    assert (store.root / "tiny" / "tmp" / "second" / "disk").read_text() == "half"
+    (left,) = (store.root / "tiny" / "tmp").glob("*/second/disk")
+    assert left.read_text() == "half"
     (tmp_path / "stall").unlink()
     image = store.build(recipe)
     assert image.disk.read_text() == "t"
