@@ -20,6 +20,7 @@ from labctl.deploy import deploy as deploy_workloads
 from labctl.errors import ConfigError, LabctlError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
+from labctl.observe.probes import Check
 from labctl.paths import data_dir, private_dir
 from labctl.targets import LocalTarget, SSHTarget, check
 from labctl.targets.base import Target
@@ -118,14 +119,14 @@ def up(
     begun = time.monotonic()
     results = {name: UpResult(name, lab.targets[name].kind) for name in names}
     running: dict[str, guests.Started] = {}
-    for name, guest in guests.start(lab, vms_of(lab, names), catalogue, progress=progress).items():
-        if isinstance(guest, LabctlError):
-            results[name].error = guest
+    for name, had in guests.start(lab, vms_of(lab, names), catalogue, progress=progress).items():
+        if isinstance(had, LabctlError):
+            results[name].error = had
         else:
-            results[name].accelerator = guest.accelerator
-            results[name].notice = guest.notice
-            results[name].changed = guest.started
-            running[name] = guest
+            results[name].accelerator = had.accelerator
+            results[name].notice = had.notice
+            results[name].changed = had.started
+            running[name] = had
     targets: dict[str, Target] = {}
 
     def reach(name: str) -> None:
@@ -135,7 +136,8 @@ def up(
             if name in running:
                 progress(name, "waiting for SSH")
                 deadline = time.monotonic() + timeout
-                guests.wait_ready(target, running[name].watcher, deadline=deadline)
+                guest = running[name]
+                guests.wait_ready(target, guest.watcher, booting=guest.started, deadline=deadline)
             else:
                 target.connect()
             if result.changed or not is_current(target, sorted(load_workloads())):
@@ -345,12 +347,13 @@ def examine(
     *,
     progress: Progress,
     fresh: bool,
-) -> list[doctor.Check]:
+) -> list[Check]:
     """Doctor's checks for a lab; without a valid lab file, those of this machine alone."""
     try:
         lab = read_lab()
     except LabctlError:
         lab = None
+    progress("libvirt", "asking for guests")
     names = list(lab.targets) if lab else []
     here = [name for name in vms_of(lab, names) if lab.machine_of(name) == "local"] if lab else []
     wanted = (

@@ -123,7 +123,7 @@ def preview(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> Prev
     for name in request.targets:
         spec = lab.targets[name]
         if isinstance(spec, VMSpec):
-            system = catalogue[spec.image].system
+            system: str = catalogue[spec.image].system
         elif isinstance(spec, LocalSpec):
             system = platform.system().lower()
         else:

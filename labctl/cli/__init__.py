@@ -39,6 +39,8 @@ def run(arguments: list[str]) -> int:
             auto_envvar_prefix="LABCTL",
         )
         return result if isinstance(result, int) else 0
+    except SystemExit as leaving:  # completion ends so
+        return int(leaving.code or 0)
     except usage_error as error:
         error.show()  # type: ignore[attr-defined]
         return ConfigError.exit_code

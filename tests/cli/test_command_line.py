@@ -60,7 +60,7 @@ def test_the_lab_file_is_found_by_option_and_environment(labctl: Labctl, tmp_pat
         (["sweep", "kqtest", "--param", "rearm", "--dry-run"], "NAME=VALUE"),
         (["sweep", "kqtest", "--param", "rearm=never", "--dry-run"], "'never' is not one of"),
         (["sweep", "kqtest", "--targets", "nobody", "--dry-run"], "no target 'nobody'"),
-        (["sweep", "kqtest", "--rounds", "0", "--dry-run"], "0"),
+        (["sweep", "kqtest", "--rounds", "0", "--dry-run"], "'--rounds'"),
         (["sweep", "--resume", "nothing"], "there is no run yet"),
         (["report", "nothing"], "there is no run yet"),
         (["report", "../../etc"], "there is no run yet"),
