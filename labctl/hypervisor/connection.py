@@ -1,8 +1,8 @@
 """Which libvirt, and a connection to it for as long as a ``with`` lasts.
 
 ``auto`` takes the first that answers of qemu:///system, qemu:///session (not as
-root) and the embedded driver, and keeps a record of what was tried. What to do
-with a connection is in ``domain``.
+root) and the embedded driver, and keeps a record of what was tried; it stays with the
+embedded driver while guests run under it. What to do with a connection is in ``domain``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,12 @@ def connect(
 @contextlib.contextmanager
 def _auto(timeout: float, progress: Progress) -> Iterator[Connection]:
     tried: list[str] = []
-    for uri in ["qemu:///system"] + (["qemu:///session"] if os.geteuid() != 0 else []):
+    daemons = ["qemu:///system"] + (["qemu:///session"] if os.geteuid() != 0 else [])
+    if embedded.has_guests():
+        # A daemon started meanwhile knows nothing of them, and would start them twice.
+        daemons = []
+        tried.append("guests run under it already")
+    for uri in daemons:
         try:
             raw = _open(uri, min(timeout, _PROBE_TIMEOUT))
         except UnavailableError as error:
@@ -127,7 +132,7 @@ def _auto(timeout: float, progress: Progress) -> Iterator[Connection]:
         raise
     with contextlib.ExitStack() as stack:
         stack.push(context)
-        why = "libvirt's embedded driver, as no daemon answers (" + "; ".join(tried) + ")"
+        why = "libvirt's embedded driver (" + "; ".join(tried) + ")"
         yield Connection(helper.uri, why, helper=helper)
 
 

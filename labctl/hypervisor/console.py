@@ -97,7 +97,7 @@ _PATTERNS: tuple[tuple[str, Kind, str], ...] = (
     (
         "panic",
         "failure",
-        r"Kernel panic - not syncing|^\W*panic(?:\(cpu \d+\))?: |^db(?:\{\d+\})?> ",
+        r"Kernel panic - not syncing|^\W*panic(?:\(cpu \d+\))?: |^db(?:\{\d+\})?>",
     ),
     ("initramfs shell", "failure", r"^\(initramfs\)"),
     ("emergency shell", "failure", r"(?i)emergency mode|emergency\.target|Give root password"),

@@ -72,7 +72,7 @@ def ensure_running(conn: Connection, spec: DomainSpec, *, replace: bool = False)
         UnavailableError: libvirt or QEMU refused, or a TCG guest's vCPUs take turns
             on one thread (no contention could be measured; it is stopped again).
     """
-    if conn.uri.startswith("qemu:///system") and not spec.run_as:
+    if conn.uri.startswith(("qemu:///system", "qemu+unix:///system")) and not spec.run_as:
         # The daemon's default user cannot read disks in a private state directory.
         spec = dataclasses.replace(spec, run_as=f"+{os.getuid()}:+{os.getgid()}")
     xml = render(spec)
@@ -93,7 +93,7 @@ def ensure_running(conn: Connection, spec: DomainSpec, *, replace: bool = False)
         destroy(conn, spec.name)
     _make_log(spec.console_log)
     try:
-        conn.call(_define_and_start, xml, spec.name)
+        conn.call(_define_and_start, xml, timeout=180)
     except UnavailableError as error:
         raise _start_error(error, spec) from None
     _require_threads(conn, spec)
@@ -145,7 +145,7 @@ def _require_threads(conn: Connection, spec: DomainSpec) -> None:
     )
 
 
-def _define_and_start(raw: Any, xml: str, name: str) -> None:
+def _define_and_start(raw: Any, xml: str) -> None:
     domain = raw.defineXML(xml)
     try:
         domain.create()

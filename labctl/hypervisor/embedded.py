@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import psutil
 
 from labctl import paths
 from labctl.errors import LabctlError, UnavailableError
@@ -90,6 +90,15 @@ def _short_name(real: Path) -> Path:
         )
     paths.write_atomic(real / "short-name", f"{link}\n")
     return link
+
+
+def has_guests() -> bool:
+    """Whether guests run under the root. Looks at files and processes, opens nothing."""
+    for record in (paths.state_dir() / "libvirt" / "run" / "qemu").glob("*.pid"):
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            if psutil.Process(int(record.read_text())).name().startswith("qemu"):
+                return True
+    return False
 
 
 class _Turn:
@@ -280,11 +289,3 @@ def _lend_capabilities(real: Path) -> None:
     shelf = paths.private_dir(paths.cache_dir() / "libvirt-capabilities")
     for file in (real / "cache" / "qemu" / "capabilities").glob("*.xml"):
         paths.write_atomic(shelf / file.name, file.read_bytes(), mode=0o600)
-
-
-def remove_root() -> None:
-    """Delete the root and its short name. No domain of it may be running."""
-    root, real = root_dir()
-    if root != real:
-        root.unlink(missing_ok=True)
-    shutil.rmtree(real, ignore_errors=True)

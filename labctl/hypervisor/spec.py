@@ -7,6 +7,7 @@ be compared with what is wanted, field by field (``parse``, ``differences``).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import uuid
 import xml.etree.ElementTree as ET
@@ -98,6 +99,7 @@ def render(spec: DomainSpec) -> str:
     )
 
 
+@functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("labctl.hypervisor"),
