@@ -292,6 +292,19 @@ def find_run(results: Path, run: str) -> Path:
     )
 
 
+def write_samples(directory: Path) -> None:
+    """Write ``samples.parquet`` beside a journal, from it and nothing else."""
+    from labctl.sweep.aggregate import write_parquet
+
+    view = read_journal(directory)
+    write_parquet(directory, [view.header, *view.records])
+
+
+def questions() -> dict[str, str]:
+    """What the growth of each workload means, from its manifest."""
+    return {name: workload.question for name, workload in load_workloads().items()}
+
+
 def _created(journal: Path) -> str:
     with journal.open() as stream:
         head = stream.readline(400)

@@ -33,7 +33,8 @@ def ssh(
 
     found = state(context)
     (name,) = found.select([target])
-    words = provision.login_command(found.lab, name, list(command or []))
+    given = command or []
+    words = provision.login_command(found.lab, name, given[given[:1] == ["--"] :])
     found.output.detail(shlex.join(words))
     raise typer.Exit(subprocess.run(words, check=False).returncode)
 

@@ -203,7 +203,8 @@ def report(
 
     found = state(context)
     directory = session.find_run(found.lab.results_dir, run)
-    model = build_report(directory)
+    model = build_report(directory, questions=session.questions())
+    session.write_samples(directory)
     page = html or directory / "report.html"
     write_page(model, page)
     if json:
