@@ -19,8 +19,9 @@ import paramiko
 
 from labctl.errors import ConfigError, UnavailableError
 from labctl.targets import hostkeys, openssh
-from labctl.targets.channel import ByteChannel, PipeChannel, SSHChannel
+from labctl.targets.channel import ByteChannel, PipeChannel
 from labctl.targets.posix import PosixTarget
+from labctl.targets.ssh_channel import SSHChannel
 
 # `exec` and `env` are the same to sh and csh; what follows goes to sh by standard input.
 _START = "exec env LC_ALL=C /bin/sh"

@@ -4,6 +4,8 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -383,6 +385,17 @@ def test_the_registry_knows_every_kind():
     assert {kind: target_class(kind).kind for kind in KINDS} == {k: k for k in KINDS}
     with pytest.raises(ConfigError, match="no kind"):
         target_class("cloud")
+
+
+def test_a_lab_without_ssh_loads_no_ssh_library():
+    code = (
+        "import sys; from labctl.targets import LocalTarget, check; "
+        "check(LocalTarget('here', sys.argv[1])); assert 'paramiko' not in sys.modules"
+    )
+    root = Path(__file__).resolve().parents[2]
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-c", code, folder]
+        subprocess.run(argv, check=True, env=os.environ | {"PYTHONPATH": str(root)})
 
 
 def test_known_hosts_lines_that_are_damaged_are_passed_over(sshd: Sshd, known):
