@@ -144,8 +144,8 @@ class _Plan:
 
     def make_initramfs(self, context: StageContext) -> None:
         kernel = context.results["kernel"]
-        modules = kmodules.choose(kernel / "modules", self.modules, context.scratch)
         version = (kernel / "version").read_text().strip()
+        modules = kmodules.choose(kernel / "modules", version, self.modules, context.scratch)
         entries = initramfs(
             version, modules, self.init_script.read_bytes(), (kernel / "busybox").read_bytes()
         )

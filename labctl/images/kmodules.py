@@ -39,11 +39,12 @@ class Module:
     depends: tuple[str, ...]
 
 
-def choose(modules: Path, wanted: list[str], scratch: Path) -> list[Module]:
+def choose(modules: Path, version: str, wanted: list[str], scratch: Path) -> list[Module]:
     """``wanted`` and what they depend on, each after what it depends on.
 
     Args:
         modules: the package's ``lib/modules/<version>``.
+        version: the kernel's release, for the error.
         scratch: directory for temporary files.
 
     Raises:
@@ -58,7 +59,7 @@ def choose(modules: Path, wanted: list[str], scratch: Path) -> list[Module]:
             return
         if name not in files:
             raise ConfigError(
-                f"the kernel {modules.name} has no driver {name}",
+                f"the kernel {version} has no driver {name}",
                 hint="its hardware wants another kernel package, such as linux-image-amd64",
             )
         data = _read(files[name], scratch)
