@@ -16,11 +16,13 @@ demo:
 test:
 	@tools/setup test
 	@$(MAKE) --no-print-directory lint
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -m "not guest" -n 2 --dist loadfile
+	.venv/bin/python -m pytest -m guest
 
+# Without guests: under two minutes.
 test-fast:
 	@tools/setup test
-	.venv/bin/python -m pytest -m "not guest"
+	.venv/bin/python -m pytest -m "not guest" -n 2 --dist loadfile
 
 lint:
 	.venv/bin/ruff check .

@@ -1,6 +1,6 @@
 """A sweep from request to finished run: connect, check, plan, open the journal, walk.
 
-This is what the ``sweep`` and ``runs`` verbs call; ``labctl.sweep`` has the parts.
+This is what the ``sweep`` verb calls; ``labctl.sweep`` has the parts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from labctl import __version__, provision
@@ -31,6 +30,7 @@ from labctl.sweep.journal import Journal, create_run, now, read_journal
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
 from labctl.sweep.records import Header, Note
 from labctl.sweep.runner import Event, Outcome, Runner
+from labctl.sweep.runs import find_run
 from labctl.targets.base import Target
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
@@ -230,87 +230,6 @@ def conclude(session: Session, outcome: Outcome) -> None:
             where=session.run_id,
             hint=f"labctl report {session.run_id} says which; {again} --retry-failed",
         )
-
-
-# -- runs on disk ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A run as ``labctl runs`` lists it."""
-
-    run: str
-    created: str
-    workloads: list[str]
-    targets: list[str]
-    planned: int
-    done: int
-    failed: int
-    size_bytes: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return asdict(self)
-
-
-def list_runs(results: Path) -> list[RunRow]:
-    """All runs of a results directory, oldest first."""
-    rows = []
-    for journal in sorted(results.glob("[!.]*/journal.jsonl"), key=_created):
-        view = read_journal(journal)
-        rows.append(
-            RunRow(
-                run=view.header.run,
-                created=view.header.created,
-                workloads=view.header.workloads,
-                targets=list(view.header.targets),
-                planned=len(view.header.executions),
-                done=len(view.done),
-                failed=len(view.failed),
-                size_bytes=sum(f.stat().st_size for f in journal.parent.iterdir()),
-            )
-        )
-    return rows
-
-
-def find_run(results: Path, run: str) -> Path:
-    """Directory of the run named, or of the latest.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    present = sorted(results.glob("[!.]*/journal.jsonl"), key=_created)
-    if run == "latest" and present:
-        return present[-1].parent
-    directory = results / run
-    if run not in ("", ".", "..") and "/" not in run and (directory / "journal.jsonl").is_file():
-        return directory
-    raise ConfigError(
-        f"there is no run {run!r}" if present else "there is no run yet",
-        where=str(results),
-        hint="labctl runs lists them" if present else "labctl sweep kqtest makes one",
-    )
-
-
-def write_samples(directory: Path) -> None:
-    """Write ``samples.parquet`` beside a journal, from it and nothing else."""
-    from labctl.sweep.aggregate import write_parquet
-
-    view = read_journal(directory)
-    write_parquet(directory, [view.header, *view.records])
-
-
-def questions() -> dict[str, str]:
-    """What the growth of each workload means, from its manifest."""
-    return {name: workload.question for name, workload in load_workloads().items()}
-
-
-def _created(journal: Path) -> str:
-    with journal.open() as stream:
-        head = stream.readline(400)
-    mark = '"created":"'
-    at = head.find(mark)
-    return head[at + len(mark) : at + len(mark) + 32] if at >= 0 else ""
 
 
 # -- targets -----------------------------------------------------------------------------

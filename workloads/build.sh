@@ -22,7 +22,7 @@ CFLAGS=${CFLAGS:--O2}
 LDFLAGS=${LDFLAGS:-}
 LINK=${LINK:-auto}
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
-fixed="-std=c99 -Wall -Wextra -I$here/harness"
+fixed="-std=c99 -Wall -Wextra"
 
 usage() {
     echo "build.sh: $1" >&2
@@ -53,7 +53,7 @@ manifest_key() {
 # Compile a source file to an object: compile SOURCE OBJECT
 compile() {
     # shellcheck disable=SC2086 # options are words
-    $CC $CFLAGS $fixed -c -o "$2" "$1"
+    $CC $CFLAGS $fixed "-I$here/harness" -c -o "$2" "$1"
 }
 
 # Link all objects of a program: link MODE-FLAG LIBRARIES

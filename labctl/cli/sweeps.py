@@ -157,10 +157,10 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
 
     Example: `labctl runs --json`
     """
-    from labctl import session
+    from labctl.sweep.runs import list_runs
 
     found = state(context)
-    rows = session.list_runs(found.lab.results_dir)
+    rows = list_runs(found.lab.results_dir)
     if json:
         found.output.json(runs=[row.as_dict() for row in rows])
         return
@@ -197,14 +197,15 @@ def report(
 
     Example: `labctl report latest`
     """
-    from labctl import session
     from labctl.report import build_report, to_json, write_page
     from labctl.report.terminal import print_report
+    from labctl.sweep.runs import find_run, write_samples
+    from labctl.workloads import questions
 
     found = state(context)
-    directory = session.find_run(found.lab.results_dir, run)
-    model = build_report(directory, questions=session.questions())
-    session.write_samples(directory)
+    directory = find_run(found.lab.results_dir, run)
+    model = build_report(directory, questions=questions())
+    write_samples(directory)
     page = html or directory / "report.html"
     write_page(model, page)
     if json:

@@ -7,6 +7,7 @@ authentication; nothing is retried. One connection carries all channels.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import socket
@@ -22,6 +23,9 @@ from labctl.targets import hostkeys, openssh
 from labctl.targets.channel import ByteChannel, PipeChannel
 from labctl.targets.posix import PosixTarget
 from labctl.targets.ssh_channel import SSHChannel
+
+# What goes wrong is raised, with a remedy; Paramiko's own log of it would only repeat it.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 # `exec` and `env` are the same to sh and csh; what follows goes to sh by standard input.
 _START = "exec env LC_ALL=C /bin/sh"

@@ -1,0 +1,26 @@
+"""Guests: a ``vm`` target from its image to an SSH server that answers.
+
+Joins images (what is booted), hypervisor (the domain) and targets (SSH). Everything a
+later command needs to know of a guest stands in its directory, ``guest.json``.
+"""
+
+from labctl.guests.manage import describe, look, make_target, ports_of, remove, stop
+from labctl.guests.record import CONSOLE, GuestRecord, directory, ssh_words, using
+from labctl.guests.start import Started, start, wait_ready
+
+__all__ = [
+    "CONSOLE",
+    "GuestRecord",
+    "Started",
+    "describe",
+    "directory",
+    "look",
+    "make_target",
+    "ports_of",
+    "remove",
+    "ssh_words",
+    "start",
+    "stop",
+    "using",
+    "wait_ready",
+]
