@@ -7,11 +7,9 @@ changed here but that missing directories of labctl's own are made.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.metadata
 import os
-import shlex
 import shutil
 import socket
 import subprocess
@@ -113,7 +111,9 @@ def run_checks(
         Probe("accelerator", "kvm", slow_deadline, partial(_kvm, fresh)),
     ]
     for name, uri in (uris or {}).items():
-        probes.append(Probe("hypervisor", name, slow_deadline, partial(_libvirt, name, uri)))
+        probes.append(
+            Probe("hypervisor", name, slow_deadline, partial(_libvirt, name, uri, slow_deadline))
+        )
     probes += [
         Probe("room", "disk", deadline, partial(_disk, len(guests))),
         Probe("room", "memory", deadline, partial(_memory, guests)),
@@ -182,23 +182,24 @@ def _kvm(fresh: bool) -> Check:
     from labctl.hypervisor.accel import prove_kvm
 
     verdict = prove_kvm(force=fresh)
-    known = "remembered" if verdict.cached else f"a guest was booted, {verdict.seconds:.1f} s"
+    known = "remembered" if verdict.cached else "just tried"
     if verdict.usable:
-        return Check(group="accelerator", name="kvm", status="ok", finding=f"KVM works ({known})")
+        return Check(
+            group="accelerator", name="kvm", status="ok", finding=f"{verdict.reason} ({known})"
+        )
     return Check(
         group="accelerator",
         name="kvm",
         status="warn",
-        finding=f"no KVM: {verdict.reason} ({known}); guests run under TCG, where shapes "
-        "mean something and times do not",
-        remedy="use a host with hardware virtualization, or allow nested virtualization on it",
+        finding=f"{verdict.reason} ({known}); under TCG, shapes mean something, times do not",
+        remedy=verdict.hint or "use a host with hardware virtualization",
     )
 
 
-def _libvirt(name: str, uri: str) -> Check:
+def _libvirt(name: str, uri: str, deadline: float) -> Check:
     from labctl.hypervisor.connection import connect
 
-    with connect(uri) as connection:
+    with connect(uri, timeout=deadline) as connection:
         return Check(
             group="hypervisor",
             name=name,
@@ -298,35 +299,16 @@ def _port_is_free(port: int) -> bool:
     return True
 
 
-# The nearest directory that exists must be writable: a target that turns out not to be
-# at the end of a sweep costs the sweep.
-_TARGET_SCRIPT = """d={workdir}
-while [ ! -e "$d" ] && [ "$d" != / ]; do d=${{d%/*}}; d=${{d:-/}}; done
-if [ -d "$d" ] && [ -w "$d" ]; then echo writable; else echo "denied $d"; fi
-command -v cc >/dev/null 2>&1 && echo compiler
-uname -srm"""
-
-
 def _target(target: Target, deadline: float) -> Check:
-    def check(status: Status, finding: str, remedy: str = "") -> Check:
-        return Check(
-            group="targets", name=target.name, status=status, finding=finding, remedy=remedy
-        )
+    from labctl.targets import preflight
 
     try:
         target.connect()
-        script = _TARGET_SCRIPT.format(workdir=shlex.quote(target.workdir))
-        lines = target.run(script, timeout=deadline).stdout.splitlines()
+        preflight.check(target)
+        system = target.run("uname -srm", timeout=deadline).stdout.strip()
     finally:
-        with contextlib.suppress(Exception):
-            target.close()
-    system = lines[-1] if lines else "it answers, but ran nothing"
-    if "writable" not in lines:
-        denied = next((line[7:] for line in lines if line.startswith("denied ")), target.workdir)
-        return check("fail", f"{system}; {denied} is not writable", "choose another `workdir`")
-    if "compiler" not in lines:
-        return check("warn", f"{system}; no C compiler", "install one: workloads are built there")
-    return check("ok", system)
+        target.close()
+    return Check(group="targets", name=target.name, status="ok", finding=system)
 
 
 def _noise(deadline: float) -> list[Check]:

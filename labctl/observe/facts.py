@@ -178,9 +178,10 @@ def parse(text: str) -> Facts:
 
 @cache
 def script(*, compiler: bool = True) -> str:
-    """The POSIX sh script that prints the facts, without its comments."""
+    """The POSIX sh script that prints the facts, without its comments and indentation."""
     text = resources.files(__package__).joinpath("facts.sh").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+    stripped = (line.strip(" ") for line in text.splitlines())
+    lines = [line for line in stripped if line and not line.startswith("#")]
     return "\n".join([f"compiler_wanted={'yes' if compiler else 'no'}", *lines]) + "\n"
 
 

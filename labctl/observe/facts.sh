@@ -270,6 +270,7 @@ sysctl_as() {
 bsd() {
     sysctl_as kernel_version kern.version
     sysctl_as hostname kern.hostname
+    sysctl_as boot_id kern.boot_id
     sysctl_as boottime kern.boottime
     sysctl_as cpu_model machdep.cpu_brand hw.model
     sysctl_as cpus_online hw.ncpuonline hw.ncpu
@@ -320,7 +321,10 @@ bsd() {
 }
 
 compiler() {
-    value=$(cc --version) && [ -n "$value" ] || return
+    for name in cc gcc clang; do
+        value=$("$name" --version) && [ -n "$value" ] && break
+    done
+    [ -n "$value" ] || return
     first=${value%%$nl*}
     say compiler "$first"
     # clang names its target in the same output; gcc has to be asked again.
@@ -329,7 +333,7 @@ compiler() {
         value=${value#*Target: }
         value=${value%%$nl*}
         ;;
-    *) value=$(cc -dumpmachine) || return ;;
+    *) value=$("$name" -dumpmachine) || return ;;
     esac
     say compiler_target "$value"
 }

@@ -114,7 +114,8 @@ def _identity(raw: dict[str, str], system: str) -> dict[str, Any]:
     if release is None and system != "linux" and kernel:
         names = {"freebsd": "FreeBSD", "netbsd": "NetBSD"}
         release = f"{names.get(system, system)} {kernel}"
-    boottime = _boot_seconds(raw.pop("boottime", None))
+    booted = raw.pop("boottime", None)
+    boottime = _boot_seconds(booted)
     uptime = _float(raw.pop("uptime_s", None))
     if uptime is None and clock is not None and boottime:
         uptime = float(clock - int(boottime))
@@ -127,7 +128,8 @@ def _identity(raw: dict[str, str], system: str) -> dict[str, Any]:
         "kernel": kernel,
         "clock_epoch_s": clock,
         "os_release": release.strip("\"'") if release else None,
-        "boot_id": raw.pop("boot_id", None) or boottime,
+        # The same text as labctl.targets gives for Target.boot_id.
+        "boot_id": raw.pop("boot_id", None) or (booted or "").partition(", usec")[0] or None,
         "uptime_s": uptime,
         "cmdline": cmdline,
         "kernel_options": _options(cmdline),
