@@ -126,6 +126,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labctl]:
     base = tmp_path_factory.mktemp("lab")
     (base / "lab.yaml").write_text(LAB)
     runner = Labctl(base, {"XDG_STATE_HOME": str(base / "s"), "XDG_CONFIG_HOME": str(base / "c")})
-    runner("up", timeout=900)
-    yield runner
-    runner("destroy", "--yes")
+    try:
+        runner("up", timeout=900)
+        yield runner
+    finally:
+        runner("destroy", "--yes")

@@ -6,6 +6,7 @@ user's is read. Its artifacts stay in the private directory (the last few runs).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -13,10 +14,12 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from labctl.errors import InterruptedByUser, LabctlError, UnavailableError
 from labctl.paths import write_atomic
@@ -74,6 +77,7 @@ def run_playbook(
         UnavailableError: Ansible is not there, could not start, or ``timeout`` passed.
         InterruptedByUser: Ctrl-C; Ansible and its children have been ended.
     """
+    _kill(p for p in _ansible_of(private_dir) if p.ppid() == 1)  # of a labctl that was killed
     outcomes = {name: HostOutcome() for name in hosts}
     cancel = threading.Event()
     runner = _prepare(
@@ -98,13 +102,11 @@ def run_playbook(
         while thread.is_alive() and time.monotonic() < deadline:
             thread.join(0.2)
     except KeyboardInterrupt:
-        cancel.set()
-        thread.join(10)
+        _cancel(cancel, thread, private_dir)
         raise InterruptedByUser("deployment was interrupted", hint="run it again") from None
     artifacts = str(runner.config.artifact_dir)
     if thread.is_alive():
-        cancel.set()
-        thread.join(10)
+        _cancel(cancel, thread, private_dir)
         raise UnavailableError(
             f"deployment did not end within {timeout:g} s",
             hint=f"what Ansible did is in {artifacts}",
@@ -116,6 +118,30 @@ def run_playbook(
             hint=f"what it did is in {artifacts}",
         )
     return outcomes
+
+
+def _cancel(cancel: threading.Event, thread: threading.Thread, private_dir: Path) -> None:
+    """End Ansible and all of it: its workers have sessions of their own and would go on."""
+    mine = psutil.Process().children(recursive=True)
+    workers = [process for process in _ansible_of(private_dir) if process in mine]
+    cancel.set()
+    thread.join(10)
+    _kill(workers)
+
+
+def _ansible_of(private_dir: Path) -> Iterator[psutil.Process]:
+    """Ansible's processes that work with the inventory in ``private_dir``."""
+    inventory = str(private_dir / "inventory" / "hosts.json")
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if inventory in process.cmdline():
+                yield process
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    for process in list(processes):
+        with contextlib.suppress(psutil.Error):
+            process.kill()
 
 
 def end_masters(control_dir: Path) -> None:

@@ -253,6 +253,7 @@ except InterruptedByUser:
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert f"{tmp_path}/local" not in listing.stdout
     assert f"{tmp_path}/box" not in listing.stdout
+    assert f"{tmp_path}/private/inventory" not in listing.stdout  # no worker of Ansible's is left
     for file in files:
         assert ended(int(file.read_text()))
     assert not (tmp_path / "local" / "lock").exists()
