@@ -12,19 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labctl import doctor, guests
+from labctl import guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
 from labctl.errors import ConfigError, LabctlError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
-from labctl.observe.probes import Check
 from labctl.paths import data_dir, private_dir
 from labctl.targets import LocalTarget, SSHTarget, check
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
+
+if TYPE_CHECKING:
+    from labctl.observe.probes import Check
 
 Progress = Callable[..., None]
 """``progress(who, stage, fraction=None, detail="")``"""
@@ -119,27 +121,40 @@ def up(
     begun = time.monotonic()
     results = {name: UpResult(name, lab.targets[name].kind) for name in names}
     running: dict[str, guests.Started] = {}
-    for name, had in guests.start(lab, vms_of(lab, names), catalogue, progress=progress).items():
-        if isinstance(had, LabctlError):
-            results[name].error = had
-        else:
-            results[name].accelerator = had.accelerator
-            results[name].notice = had.notice
-            results[name].changed = had.started
-            running[name] = had
+    with ThreadPoolExecutor(len(names)) as pool:
+        # What runs already is connected to while libvirt is asked: it makes `up` quick.
+        early = {
+            name: pool.submit(_connected, lab, name, catalogue)
+            for name in names
+            if not isinstance(lab.targets[name], VMSpec) or guests.listens(lab, name)
+        }
+        vms = vms_of(lab, names)
+        for name, had in guests.start(lab, vms, catalogue, progress=progress).items():
+            if isinstance(had, LabctlError):
+                results[name].error = had
+            else:
+                results[name].accelerator = had.accelerator
+                results[name].notice = had.notice
+                results[name].changed = had.started
+                running[name] = had
     targets: dict[str, Target] = {}
 
     def reach(name: str) -> None:
-        result = results[name]
+        result, guest = results[name], running.get(name)
         try:
-            target = make_target(lab, name, catalogue)
-            if name in running:
-                progress(name, "waiting for SSH")
-                deadline = time.monotonic() + timeout
-                guest = running[name]
-                guests.wait_ready(target, guest.watcher, booting=guest.started, deadline=deadline)
+            if guest is None or (
+                not guest.started and name in early and not early[name].exception()
+            ):
+                target = early[name].result()
             else:
-                target.connect()
+                progress(name, "waiting for SSH")
+                target = make_target(lab, name, catalogue)
+                guests.wait_ready(
+                    target,
+                    guest.watcher,
+                    booting=guest.started,
+                    deadline=time.monotonic() + timeout,
+                )
             if result.changed or not is_current(target, sorted(load_workloads())):
                 check(target)
             targets[name] = target
@@ -158,6 +173,12 @@ def up(
     return results
 
 
+def _connected(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
+    target = make_target(lab, name, catalogue)
+    target.connect()
+    return target
+
+
 def ready(
     lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe], *, progress: Progress
 ) -> dict[str, Target | LabctlError]:
@@ -171,9 +192,7 @@ def ready(
     def reach(name: str) -> None:
         try:
             progress(name, "connecting")
-            target = make_target(lab, name, catalogue)
-            target.connect()
-            targets[name] = target
+            targets[name] = _connected(lab, name, catalogue)
         except LabctlError as error:
             results[name] = error
 
@@ -197,8 +216,7 @@ def deploy(
 
     def reach(name: str) -> None:
         try:
-            target = make_target(lab, name, catalogue)
-            target.connect()
+            target = _connected(lab, name, catalogue)
             check(target)
             targets[name] = target
         except LabctlError as error:
@@ -267,8 +285,7 @@ def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> l
         elif row.state != "running":
             return
         try:
-            target = make_target(lab, name, catalogue)
-            target.connect()
+            target = _connected(lab, name, catalogue)
             row.state = row.state or "reachable"
             row.deployed = (
                 "current" if is_current(target, sorted(load_workloads())) else "not current"
@@ -349,6 +366,8 @@ def examine(
     fresh: bool,
 ) -> list[Check]:
     """Doctor's checks for a lab; without a valid lab file, those of this machine alone."""
+    from labctl import doctor
+
     try:
         lab = read_lab()
     except LabctlError:

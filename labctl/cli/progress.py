@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from labctl.cli.output import Output, seconds
-from labctl.session import Session
-from labctl.sweep.runner import Event
+
+if TYPE_CHECKING:
+    from labctl.session import Session
+    from labctl.sweep.runner import Event
 
 PLAIN_INTERVAL_S = 10.0
 """How often a line is printed where there is no terminal to redraw."""

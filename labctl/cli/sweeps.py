@@ -20,7 +20,6 @@ from labctl.cli.app import (
 )
 from labctl.cli.lab import finish
 from labctl.cli.output import seconds, size
-from labctl.cli.progress import SweepDisplay
 from labctl.errors import ConfigError
 
 
@@ -107,6 +106,7 @@ def sweep(
     Example: `labctl sweep kqtest --threads 1,2,4,8 --param rearm=oneshot,level`
     """
     from labctl import session
+    from labctl.cli.progress import SweepDisplay
     from labctl.sweep.plan import Design
 
     found = state(context)

@@ -4,7 +4,7 @@ Joins images (what is booted), hypervisor (the domain) and targets (SSH). Everyt
 later command needs to know of a guest stands in its directory, ``guest.json``.
 """
 
-from labctl.guests.manage import describe, look, make_target, ports_of, remove, stop
+from labctl.guests.manage import describe, listens, look, make_target, ports_of, remove, stop
 from labctl.guests.record import CONSOLE, GuestRecord, directory, ssh_words, using
 from labctl.guests.start import Started, start, wait_ready
 
@@ -14,6 +14,7 @@ __all__ = [
     "Started",
     "describe",
     "directory",
+    "listens",
     "look",
     "make_target",
     "ports_of",

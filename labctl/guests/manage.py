@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from labctl.errors import LabctlError
+from labctl.errors import LabctlError, UnavailableError
 from labctl.guests.record import RECORD, GuestRecord, directory, domain_name, uri_of, user_key
 from labctl.hypervisor import domain, ports
 from labctl.hypervisor.connection import Connection, connect
@@ -49,6 +50,16 @@ def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
         machine=lab.machine_of(name),
         reboot_command=recipe.ssh.reboot,
     )
+
+
+def listens(lab: Lab, name: str) -> bool:
+    """Whether something listens on the port of a guest that was brought up before."""
+    try:
+        port = GuestRecord.read(lab, name).port
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except (UnavailableError, OSError):
+        return False
 
 
 def stop(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | LabctlError]:
