@@ -320,10 +320,12 @@ def builds(target: Target) -> dict[str, dict[str, str]]:
 
 
 def login_command(lab: Lab, name: str, command: Sequence[str]) -> list[str]:
-    """The command line that opens a shell on a target, or runs ``command`` there."""
+    """The command line that opens a shell on a target, or runs ``command`` there: one word
+    is a shell command, several are a program and its arguments."""
     spec = lab.targets[name]
+    line = command[0] if len(command) == 1 else shlex.join(command)
     if isinstance(spec, LocalSpec):
-        return list(command) or ["sh"]
+        return ["sh", "-c", line] if command else ["sh"]
     if isinstance(spec, VMSpec):
         words = guests.ssh_words(lab, name)
     else:
@@ -333,7 +335,7 @@ def login_command(lab: Lab, name: str, command: Sequence[str]) -> list[str]:
         if spec.known_hosts:
             words += ["-o", f"UserKnownHostsFile={spec.known_hosts}"]
         words += ["-o", "StrictHostKeyChecking=yes", f"{spec.user}@{spec.host}"]
-    return words + ([shlex.join(command)] if command else [])
+    return words + ([line] if command else [])
 
 
 def console_log(lab: Lab, name: str) -> Path:

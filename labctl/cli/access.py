@@ -27,7 +27,9 @@ def ssh(
 ) -> None:
     """Open a shell on a target, or run a command there; its exit code is passed on.
 
-    Example: `labctl ssh linux uname -a`
+    One word is a shell command, several are a program and its arguments, as they are.
+
+    Example: `labctl ssh linux uname -a` or `labctl ssh linux 'dmesg | tail'`
     """
     from labctl import provision
 
