@@ -18,6 +18,7 @@ BEGIN, END = "labctl_facts=begin", "labctl_facts=end"
 LONGEST_VALUE = 8192
 
 _KEY = re.compile(r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)?$")
+_CPU_LIST = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # What of the CPU's flags says something about clocks, sleeping and virtualization.
 _TELLING_FLAGS = re.compile(
@@ -146,7 +147,9 @@ def _options(cmdline: str | None) -> list[str] | None:
 
 def _boot_seconds(text: str | None) -> str | None:
     """kern.boottime: ``{ sec = 1405000000, usec = 5 } Thu ...`` or bare seconds."""
-    match = re.search(r"\bsec = (\d+)", text or "") or re.match(r"(\d+)", text or "")
+    match = re.search(r"\bsec = ([0-9]{1,18})\b", text or "") or re.match(
+        r"([0-9]{1,18})\b", text or ""
+    )
     return match[1] if match else None
 
 
@@ -231,7 +234,7 @@ def _settings(raw: dict[str, str]) -> dict[str, Any]:
         available is not None
     ):  # the BSDs: "TSC(q=3000, f=... Hz) HPET(q=950, ...)" or "TSC-low(1000)"
         available = " ".join(re.sub(r"\([^)]*\)", "", available).split())
-    clockrate = re.search(r"\bhz = (\d+)", raw.pop("clockrate", ""))
+    clockrate = re.search(r"\bhz = ([0-9]{1,9})\b", raw.pop("clockrate", ""))
     return {
         "clocksource": raw.pop("clocksource", None),
         "clocksource_available": available,
@@ -272,8 +275,10 @@ def _preemption(raw: dict[str, str]) -> str | None:
 
 
 def _now(raw: dict[str, str]) -> dict[str, Any]:
-    loads = re.findall(r"\d+\.\d+", raw.pop("bsd_loadavg", "") or raw.get("loadavg", ""))
-    running = re.search(r" (\d+)/\d+ ", raw.pop("loadavg", ""))
+    loads = re.findall(
+        r"\b[0-9]{1,6}\.[0-9]{1,6}\b", raw.pop("bsd_loadavg", "") or raw.get("loadavg", "")
+    )
+    running = re.search(r" ([0-9]{1,9})/[0-9]+ ", raw.pop("loadavg", ""))
     memory_bytes = _int(raw.pop("memory_bytes", None))
     page_bytes = _int(raw.pop("page_bytes", None))
     steal, total = _ticks(raw)
@@ -297,22 +302,23 @@ def _now(raw: dict[str, str]) -> dict[str, Any]:
 
 def _ticks(raw: dict[str, str]) -> tuple[int | None, int | None]:
     """Steal and all ticks of all CPUs since boot. Linux counts guest time in user time."""
-    linux = [int(word) for word in raw.pop("cpu_ticks", "").split()[1:] if word.isdecimal()]
+    words = raw.pop("cpu_ticks", "").split()[1:]
+    linux = [number for word in words if (number := _int(word)) is not None]
     if len(linux) >= 8:
         return linux[7], sum(linux[:8])
-    bsd = [int(word) for word in re.findall(r"\d+", raw.pop("bsd_ticks", ""))]
+    bsd = [int(word) for word in re.findall(r"\b[0-9]{1,18}\b", raw.pop("bsd_ticks", ""))]
     return None, sum(bsd) or None
 
 
 def _count(cpu_list: str | None) -> int | None:
     """``0-3,8`` -> 5."""
-    if not cpu_list or not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", cpu_list):
+    if not cpu_list or not _CPU_LIST.fullmatch(cpu_list):
         return None
     total = 0
     for part in cpu_list.split(","):
         first, _, last = part.partition("-")
         total += int(last or first) - int(first) + 1
-    return total
+    return total if total > 0 else None
 
 
 def _int(text: str | None) -> int | None:
