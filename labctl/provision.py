@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from labctl import guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
-from labctl.errors import ConfigError, LabctlError
+from labctl.errors import ConfigError, LabctlError, UnavailableError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
 from labctl.paths import data_dir, private_dir
@@ -175,7 +175,14 @@ def up(
 
 def _connected(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
     target = make_target(lab, name, catalogue)
-    target.connect()
+    try:
+        target.connect()
+    except UnavailableError:
+        if isinstance(lab.targets[name], VMSpec) and not guests.listens(lab, name):
+            raise UnavailableError(
+                "the guest is not running", where=name, hint=f"labctl up {name}"
+            ) from None
+        raise
     return target
 
 

@@ -221,7 +221,7 @@ def conclude(session: Session, outcome: Outcome) -> None:
     if outcome.stopped:
         raise InterruptedByUser("stopped; what was measured is kept", hint=f"go on: {again}")
     if outcome.lost:
-        what = "\n".join(f"{name}: {error}" for name, error in outcome.lost.items())
+        what = "\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items())
         raise PartialError("not all of the sweep was done", detail=what, hint=f"go on: {again}")
     if outcome.failed:
         failures = read_journal(session.journal.path).failed
@@ -276,10 +276,10 @@ def _connect(
         first = next(iter(bad.values()))
         raise UnavailableError(
             "no target can be measured",
-            detail="\n".join(f"{n}: {e}\n{e.detail}".rstrip() for n, e in bad.items()),
+            detail="\n".join(f"{n}: {e.message}\n{e.detail}".rstrip() for n, e in bad.items()),
             hint=first.hint or "labctl up",
         )
-    return good, [f"{name} is left out: {error}" for name, error in bad.items()]
+    return good, [f"{name} is left out: {error.message}" for name, error in bad.items()]
 
 
 def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:

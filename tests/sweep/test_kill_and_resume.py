@@ -91,13 +91,15 @@ def test_ctrl_c_leaves_a_run_that_resumes(labctl: Labctl) -> None:
     results = labctl.directory / "results"
     while not list(results.glob("[!.]*/journal.jsonl")):
         time.sleep(0.02)
-    time.sleep(1)
+    (run,) = results.glob("[!.]*")
+    while not read_journal(run).done:
+        assert process.poll() is None
+        time.sleep(0.05)
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
     text = process.communicate(timeout=30)[0]
     assert process.returncode == 130, text
     assert time.monotonic() - begun < 10
-    (run,) = results.glob("[!.]*")
     assert f"--resume {run.name}" in text
     left = Counter(e.cell.target for e in read_journal(run).pending())
     assert 0 < left["here"] < 30
@@ -120,7 +122,7 @@ def test_nothing_of_a_killed_sweep_goes_on_running(labctl: Labctl) -> None:
     (run,) = results.glob("[!.]*")
     (old,) = running(labctl)
     resumed = labctl.start("sweep", "--resume", run.name)
-    while old in running(labctl):
+    while old in running(labctl) or not running(labctl):
         assert resumed.poll() is None
         time.sleep(0.05)
     resumed.send_signal(signal.SIGINT)
