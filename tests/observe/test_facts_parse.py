@@ -180,6 +180,11 @@ def test_differences_name_what_may_explain_an_effect() -> None:
         ("governor", None, "performance"),
     ]
     assert differences(metal, metal) == []
+    # What a kernel does not list it does nothing about.
+    older = metal.model_copy(update={"mitigations": {"l1tf": "Mitigation: PTE Inversion"}})
+    assert differences(older, metal) == []
+    unmitigated = metal.model_copy(update={"mitigations": {"mds": "Not affected"}})
+    assert [key for key, _, _ in differences(unmitigated, metal)] == ["mitigations.l1tf"]
     smaller = metal.model_copy(update={"memory_kib": 524_288})
     assert differences(smaller, metal) == [("memory_kib", 524_288, 1_048_576)]
 
