@@ -40,6 +40,7 @@ class UpResult:
     kind: str
     changed: bool = False
     accelerator: str = ""
+    hypervisor: str = ""
     notice: str = ""
     seconds: float = 0.0
     error: LabctlError | None = None
@@ -134,6 +135,7 @@ def up(
                 results[name].error = had
             else:
                 results[name].accelerator = had.accelerator
+                results[name].hypervisor = had.hypervisor
                 results[name].notice = had.notice
                 results[name].changed = had.started
                 running[name] = had

@@ -57,6 +57,8 @@ def up(
         for name, result in results.items():
             if result.error is None:
                 steps.finish(name, result.summary)
+    for used in dict.fromkeys(r.hypervisor for r in results.values() if r.hypervisor):
+        found.output.say(f"hypervisor {used}")
     for notice in dict.fromkeys(r.notice for r in results.values() if r.notice):
         found.output.warn(notice)
     if json:

@@ -23,6 +23,7 @@ class GuestRecord(BaseModel):
 
     domain: str
     uri: str = "auto"
+    uri_why: str = ""
     image: str
     image_key: str
     port: int
@@ -37,6 +38,14 @@ class GuestRecord(BaseModel):
     cpu_model_virtual: str
     init: str
     kernel_cmdline: str = ""
+
+    @classmethod
+    def reason(cls, lab: Lab, name: str) -> str:
+        """Why a guest is on the libvirt that it is on; "" before it was first started."""
+        try:
+            return cls.read(lab, name).uri_why
+        except UnavailableError:
+            return ""
 
     @property
     def notice(self) -> str:

@@ -47,12 +47,14 @@ class Started:
         started: whether it was started just now.
         accelerator: "kvm" or "tcg", as QEMU itself says.
         watcher: reads its console from where this boot began.
+        hypervisor: the libvirt URI, and why it was this one.
         notice: what the user must be told loudly.
     """
 
     started: bool
     accelerator: str
     watcher: Watcher
+    hypervisor: str
     notice: str = ""
 
 
@@ -117,7 +119,8 @@ def _running(connection: Connection, lab: Lab, name: str) -> Started | None:
             hint=f"labctl down {name} && labctl up {name}",
         )
     accelerator = domain.query_accelerator(connection, domain_id)
-    return Started(False, accelerator, Watcher(home / CONSOLE), record.notice)
+    hypervisor = f"{connection.uri}: {record.uri_why}"
+    return Started(False, accelerator, Watcher(home / CONSOLE), hypervisor, record.notice)
 
 
 def _prepare(
@@ -150,6 +153,7 @@ def _prepare(
     record = GuestRecord(
         domain=domain_name(lab, name),
         uri=uri_of(lab, name),
+        uri_why=GuestRecord.reason(lab, name),
         image=recipe.name,
         image_key=image.key,
         port=port,
@@ -204,9 +208,13 @@ def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice
             port = ports.claim_port(spec.name, ports.default_directory(), avoid=taken)
             spec = replace(spec, ssh_port=port)
             record = record.model_copy(update={"port": port})
-    uri = "embed" if connection.is_embedded else connection.uri
-    record.model_copy(update={"uri": uri}).write(directory(lab, name))
-    return Started(True, domain.query_accelerator(connection, spec.name), watcher, notice)
+    if not record.uri_why:
+        uri = "embed" if connection.is_embedded else connection.uri
+        record = record.model_copy(update={"uri": uri, "uri_why": connection.why})
+    record.write(directory(lab, name))
+    accelerator = domain.query_accelerator(connection, spec.name)
+    hypervisor = f"{connection.uri}: {record.uri_why}"
+    return Started(True, accelerator, watcher, hypervisor, notice)
 
 
 def wait_ready(target: Target, watcher: Watcher, *, booting: bool, deadline: float) -> None:
