@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import shlex
 import signal
 import threading
 import time
@@ -288,7 +289,8 @@ def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:
     capabilities = {}
     for workload in known.values():
         if system in workload.systems:
-            result = target.run(f"{target.workdir}/bin/{workload.program} --capabilities")
+            program = shlex.quote(f"{target.workdir}/bin/{workload.program}")
+            result = target.run(f"{program} --capabilities")
             line = parse_line(result.stdout.strip()) if result.ok else None
             if isinstance(line, Capabilities):
                 capabilities[workload.program] = line.params
