@@ -44,6 +44,7 @@ def test_nothing_is_left_behind(installed: Path) -> None:
     assert [str(path) for path in where if not path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_it_measures_this_machine(installed: Path) -> None:
     project = installed / "project"
     project.mkdir()

@@ -38,6 +38,7 @@ if [ -r /proc/$$/stat ]; then read -r skip skip skip skip group skip </proc/$$/s
 else group=$(ps -o pgid= -p $$ 2>/dev/null)
 fi
 echo labctl-shell "$1" $$ $group
+echo labctl-shell "$1" >&2
 while read -r verb first second count source; do
   case $verb in
   quit) kill -9 0;;
@@ -256,11 +257,12 @@ class PersistentShell:
     # -- beginning and end ------------------------------------------------------------
 
     def _greet(self, shell: str, deadline: float) -> None:
-        """Become the loop; what a login shell printed before is dropped."""
+        """Become the loop; what a login shell printed before, on either output, is dropped."""
+        on_stderr = b"labctl-shell %s" % self.token.encode()
         greeting = re.compile(rb"labctl-shell %s (\d+) ?(\d*)\r?\n" % self.token.encode())
         try:
             self._channel.send(bootstrap(self.token, shlex.quote(shell)))
-            while not (match := greeting.search(self._out)):
+            while not (match := greeting.search(self._out)) or on_stderr not in self._err:
                 self._receive(deadline)
         except (TimeoutError, EOFError, OSError) as error:
             raise UnavailableError(

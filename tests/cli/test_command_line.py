@@ -139,7 +139,20 @@ def test_traceback_on_demand(labctl: Labctl) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion(labctl: Labctl, shell: str) -> None:
-    assert "labctl" in labctl("--show-completion", shell).stdout
+    labctl.environment["_LABCTL_COMPLETE"] = f"source_{shell}"
+    assert "_LABCTL_COMPLETE" in labctl().stdout
+
+
+def test_what_is_completed(labctl: Labctl) -> None:
+    labctl("init")
+    labctl.environment |= {"_LABCTL_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    for words, expected in (
+        ("labctl up l", ["linux"]),
+        ("labctl sweep mm", ["mmapsem"]),
+        ("labctl image b", ["build"]),
+    ):
+        labctl.environment["COMP_WORDS"] = words
+        assert labctl().stdout.split() == expected
 
 
 def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from labctl.sweep.journal import read_journal
 from tests.conftest import Labctl
 from tests.sshd import Sshd, running_sshd
+
+pytestmark = pytest.mark.slow
 
 
 def write_lab(labctl: Labctl, server: Sshd, workdir: Path) -> None:

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from labctl.errors import ConfigError
 from labctl.targets.lock import claim
 from labctl.targets.vm import VMTarget
 from tests.sshd import make_key, running_sshd
+
+pytestmark = pytest.mark.slow
 
 NAMES = ["alpha", "beta", "gamma"]
 
@@ -201,10 +204,13 @@ def test_an_unknown_workload_is_a_configuration_error(go, local):
 def test_ansible_itself_refuses_a_changed_host_key(tmp_path):
     """The first contact is labctl's own; this one would be missed if Ansible's check were off."""
     other = make_key(tmp_path / "other").with_suffix(".pub").read_text()
-    with running_sshd(tmp_path / "server") as server:
+    with (
+        running_sshd(tmp_path / "server") as server,
+        tempfile.TemporaryDirectory(dir="/tmp") as short,  # a socket's path must be short
+    ):
         guest = guest_on(server, tmp_path, other)
         private = paths.private_dir(tmp_path / "private")
-        variables = host_vars(guest, private, tmp_path) | {
+        variables = host_vars(guest, private, Path(short)) | {
             "labctl_archive": str(tmp_path / "other"),
             "labctl_force": False,
             "labctl_workdir": guest.workdir,

@@ -124,7 +124,9 @@ def test_pinning_must_name_each_vcpu() -> None:
 def test_network_is_loopback_only_at_an_address_of_its_own(spec: DomainSpec, bus: str) -> None:
     words = [a.attrib["value"] for a in ET.fromstring(render(spec)).iter(f"{QEMU}arg")]
     assert f"hostfwd=tcp:127.0.0.1:{spec.ssh_port}-:22" in words[1]
-    assert words[3].startswith(f"{spec.nic},") and words[3].endswith(f"bus={bus},addr=0x10")
+    assert words[3].startswith(f"{spec.nic},") and words[3].endswith(
+        f"bus={bus},addr=0x10,romfile="
+    )
 
 
 def test_a_domain_of_somebody_else_has_no_spec() -> None:

@@ -64,6 +64,7 @@ def check_exactly_once(run: Path) -> None:
     assert set(found.values()) == {1}
 
 
+@pytest.mark.slow
 def test_killed_at_twenty_random_instants_on_this_machine(labctl: Labctl) -> None:
     (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
     labctl("up")
@@ -107,6 +108,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(labctl: Labctl) -> None:
     check_exactly_once(run)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_killed_sweep_goes_on_running(labctl: Labctl) -> None:
     """The workload of a killed controller is ended before the resumed run measures."""
     (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
