@@ -59,6 +59,8 @@ def _write_config(root: Path) -> None:
             'group = "root"',
             "cgroup_controllers = []",
             "remember_owner = 0",
+            # A mount namespace a guest needs CAP_SYS_ADMIN and trips over mounts in /dev.
+            "namespaces = []",
         ]
     target = paths.private_dir(root / "etc") / "qemu.conf"
     content = "\n".join(lines) + "\n"
