@@ -28,30 +28,23 @@ from labctl.observe.probes import Check, Probe, Progress, Status, run_probes
 from labctl.targets.base import Target
 
 _GIB = 1 << 30
-CACHE_NEEDS_BYTES = 4 * _GIB  # a Linux tree, its disk, a second kernel, BSD sets
+CACHE_NEEDS_BYTES = 4 * _GIB  # a Linux tree, its disk, a second kernel
 GUEST_NEEDS_BYTES = _GIB  # what one guest's overlay grows to
 
-_Need = Literal["guests", "bsd", "access"]
+_Need = Literal["guests", "access"]
 # program, Debian package, what it is for
 _PROGRAMS: tuple[tuple[str, str, _Need], ...] = (
     ("ssh", "openssh-client", "access"),
     ("ssh-keygen", "openssh-client", "access"),
     ("cc", "gcc libc6-dev", "access"),
-    ("make", "make", "access"),
     ("qemu-system-x86_64", "qemu-system-x86", "guests"),
     ("qemu-img", "qemu-utils", "guests"),
     ("mmdebstrap", "mmdebstrap", "guests"),
     ("mke2fs", "e2fsprogs", "guests"),
-    ("busybox", "busybox-static", "guests"),
-    ("cpio", "cpio", "guests"),
-    ("makefs", "makefs", "bsd"),
-    ("sgdisk", "gdisk", "bsd"),
-    ("bsdtar", "libarchive-tools", "bsd"),
 )
 _PURPOSE = {
     "access": "needed to reach and build on targets",
     "guests": "needed to make and start guests",
-    "bsd": "needed for images of FreeBSD and NetBSD only",
 }
 # module, distribution, what brings it where pip alone does not
 _LIBRARIES = (
