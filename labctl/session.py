@@ -25,7 +25,7 @@ from labctl.errors import (
     UnavailableError,
 )
 from labctl.images.catalogue import Recipe
-from labctl.lab import Lab, LocalSpec, VMSpec
+from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
 from labctl.observe.facts import collect
 from labctl.sweep.journal import Journal, create_run, now, read_journal
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
@@ -66,6 +66,8 @@ class Session:
     targets: dict[str, Target]
     retry_failed: bool = False
     notices: list[str] = field(default_factory=list)
+    missing: dict[str, LabctlError] = field(default_factory=dict)
+    """Targets that were asked for and could not be had, and why."""
 
     @property
     def run_id(self) -> str:
@@ -83,7 +85,7 @@ class Session:
         header = self.journal.view.header
         design = Design(**{name: getattr(header, name) for name in Design.__dataclass_fields__})
         plan = Plan(design, tuple(self.journal.view.pending(retry_failed=self.retry_failed)), ())
-        return plan.seconds({name: target.machine for name, target in self.targets.items()})
+        return plan.seconds({name: self.lab.machine_of(name) for name in self.lab.targets})
 
     def run(self, *, on_event: Callable[[Event], None], limit_s: int) -> Outcome:
         """Measure what is left. SIGINT and SIGTERM end it soon, with all samples kept."""
@@ -94,6 +96,7 @@ class Session:
             on_event=on_event,
             limit_s=limit_s,
             retry_failed=self.retry_failed,
+            lost=self.missing,
         )
         try:
             with _stopped_by_signals(runner):
@@ -150,9 +153,10 @@ def start(
         UnavailableError: no target answers.
     """
     known = load_workloads()
-    likely = [TargetInfo(n, _likely_system(lab, n, catalogue), "") for n in request.targets]
-    _plan(request, likely, known)  # a wrong request fails before machines are touched
-    targets, notices = _connect(lab, request.targets, catalogue, progress)
+    if not any(isinstance(lab.targets[name], SSHSpec) for name in request.targets):
+        preview(lab, request, catalogue)  # a wrong request fails before machines are touched
+    targets, missing = _connect(lab, request.targets, catalogue, progress)
+    notices = [f"{name} is left out: {error.message}" for name, error in missing.items()]
     infos = {name: _info(target, known) for name, target in targets.items()}
     plan = _plan(request, list(infos.values()), known)
     used = {execution.cell.target for execution in plan.executions}
@@ -169,8 +173,11 @@ def start(
         **asdict(plan.design),
     )
     directory = create_run(lab.results_dir, header)
-    kept = {name: target for name, target in targets.items() if name in used}
-    return Session(lab, Journal(directory), kept, notices=[*notices, *plan.skipped])
+    for name in set(targets) - used:
+        targets.pop(name).close()
+    return Session(
+        lab, Journal(directory), targets, notices=[*notices, *plan.skipped], missing=missing
+    )
 
 
 def resume(
@@ -194,9 +201,7 @@ def resume(
                 where=str(lab.path),
                 hint="declare it again, or start a new sweep",
             )
-        targets, notices = (
-            _connect(lab, sorted(needed), catalogue, lambda *_: None) if needed else ({}, [])
-        )
+        targets, missing = _connect(lab, sorted(needed), catalogue, lambda *_: None)
         known = load_workloads()
         for name, target in targets.items():
             now_is = identity_of(lab, target, _info(target, known))
@@ -205,9 +210,7 @@ def resume(
     except BaseException:
         journal.close()
         raise
-    for name in needed - set(targets):
-        targets[name] = provision.make_target(lab, name, catalogue)
-    return Session(lab, journal, targets, retry_failed, notices)
+    return Session(lab, journal, targets, retry_failed, missing=missing)
 
 
 def conclude(session: Session, outcome: Outcome) -> None:
@@ -223,7 +226,9 @@ def conclude(session: Session, outcome: Outcome) -> None:
         raise InterruptedByUser("stopped; what was measured is kept", hint=f"go on: {again}")
     if outcome.lost:
         what = "\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items())
-        raise PartialError("not all of the sweep was done", detail=what, hint=f"go on: {again}")
+        left = bool(read_journal(session.journal.path).pending())
+        hint = f"go on: {again}" if left else "bring it up; a new sweep has it again"
+        raise PartialError("not all of the sweep was done", detail=what, hint=hint)
     if outcome.failed:
         failures = read_journal(session.journal.path).failed
         raise MeasurementError(
@@ -268,19 +273,19 @@ def _same_identity(name: str, before: dict[str, Any], after: dict[str, Any]) -> 
 
 def _connect(
     lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe], progress: provision.Progress
-) -> tuple[dict[str, Target], list[str]]:
-    """Connected, deployed targets, and a notice for each that cannot be had."""
+) -> tuple[dict[str, Target], dict[str, LabctlError]]:
+    """Connected, deployed targets; and those that cannot be had, with why."""
     results = provision.ready(lab, names, catalogue, progress=progress)
     good = {name: r for name, r in results.items() if not isinstance(r, LabctlError)}
     bad = {name: r for name, r in results.items() if isinstance(r, LabctlError)}
-    if not good:
+    if bad and not good:
         first = next(iter(bad.values()))
         raise UnavailableError(
             "no target can be measured",
             detail="\n".join(f"{n}: {e.message}\n{e.detail}".rstrip() for n, e in bad.items()),
             hint=first.hint or "labctl up",
         )
-    return good, [f"{name} is left out: {error.message}" for name, error in bad.items()]
+    return good, bad
 
 
 def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:
@@ -299,11 +304,6 @@ def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:
 
 def _system(target: Target) -> str:
     return target.run("uname -s").stdout.strip().lower()
-
-
-def _likely_system(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> str:
-    spec = lab.targets[name]
-    return catalogue[spec.image].system if isinstance(spec, VMSpec) else "linux"
 
 
 def _plan(request: Request, infos: Sequence[TargetInfo], known: Mapping[str, Workload]) -> Plan:

@@ -75,8 +75,10 @@ class Runner:
         on_event: Callable[[Event], None],
         limit_s: int = 120,
         retry_failed: bool = False,
+        lost: Mapping[str, LabctlError] | None = None,
     ) -> None:
-        """``targets`` are connected; ``facts`` collects what a boot's record says."""
+        """``targets`` are connected, but for those that are ``lost`` already; ``facts``
+        collects what a boot's record says."""
         self._journal = journal
         self._targets = targets
         self._facts = facts
@@ -89,7 +91,7 @@ class Runner:
         self._leases: dict[str, Lease] = {}
         self._boot_ids: dict[str, str] = {}
         self._stop = threading.Event()
-        self.outcome = Outcome()
+        self.outcome = Outcome(lost=dict(lost or {}))
 
     @property
     def pending(self) -> list[Execution]:
@@ -104,6 +106,8 @@ class Runner:
         """
         by_machine: defaultdict[str, list[Execution]] = defaultdict(list)
         for execution in self._pending:
+            if execution.cell.target in self.outcome.lost:
+                continue
             by_machine[self._targets[execution.cell.target].machine].append(execution)
         if not by_machine:
             return self.outcome
