@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from labctl.errors import LabctlError
+from labctl.errors import ConfigError, LabctlError, UnavailableError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -49,12 +49,18 @@ def is_checkout() -> bool:
 
 def private_dir(path: Path) -> Path:
     """Create ``path`` (and parents) if need be, readable by its owner alone."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return path
+    return _made(path, 0o700)
 
 
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
-    """Write a file whole or not at all: temporary sibling, fsync, rename."""
+    """Write a file whole or not at all: temporary sibling, fsync, rename.
+
+    Raises:
+        ConfigError: something that is no regular file is there (a device, a directory).
+        OSError: the directory is missing or full, or may not be written to.
+    """
+    if path.exists() and not path.is_file():
+        raise ConfigError("this is not a regular file", where=str(path), hint="name another")
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -69,6 +75,13 @@ def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
         raise
 
 
-def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
+def _made(path: Path, mode: int = 0o777) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=mode)
+    except OSError as error:
+        raise UnavailableError(
+            f"this directory cannot be made: {error.strerror}",
+            where=str(path),
+            hint="XDG_STATE_HOME and XDG_CACHE_HOME move labctl's directories",
+        ) from None
     return path

@@ -11,7 +11,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -205,7 +205,8 @@ def resume(
         known = load_workloads()
         for name, target in targets.items():
             now_is = identity_of(lab, target, _info(target, known))
-            _same_identity(name, header.targets[name], now_is)
+            programs = {e.cell.program for e in header.executions if e.cell.target == name}
+            _same_identity(name, header.targets[name], now_is, programs)
         journal.append(Note(time=now(), message="resumed"), durable=True)
     except BaseException:
         journal.close()
@@ -260,15 +261,29 @@ def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:
     } | {key: hardware[key] for key in kept if key in hardware}
 
 
-def _same_identity(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    changed = [key for key in before if before[key] != after.get(key)]
+def _same_identity(
+    name: str, before: dict[str, Any], after: dict[str, Any], programs: Collection[str]
+) -> None:
+    """ConfigError unless a target is what it was, as far as ``programs`` are concerned."""
+    was, now_is = (_identity(values, programs) for values in (before, after))
+    changed = [key for key in was if was[key] != now_is.get(key)]
     if changed:
-        detail = "\n".join(f"{key}: {before[key]} -> {after.get(key)}" for key in changed)
+        detail = "\n".join(f"{key}: {was[key]} -> {now_is.get(key)}" for key in changed)
         raise ConfigError(
             f"{name} is not what this run began with: {', '.join(changed)} changed",
             detail=detail,
             hint="bring it back to what it was, or start a new sweep",
         )
+
+
+def _identity(values: dict[str, Any], programs: Collection[str]) -> dict[str, Any]:
+    """Flat, and without what changes when the same sources are compiled again."""
+    flat = {key: value for key, value in values.items() if key != "builds"}
+    for program in programs:
+        for key, value in values["builds"].get(program, {}).items():
+            if key in ("compiler", "flags", "link", "source_sha"):
+                flat[f"{program} {key}"] = value
+    return flat
 
 
 def _connect(

@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
-from labctl.errors import ConfigError, InterruptedByUser, LabctlError
+from labctl.errors import ConfigError, InterruptedByUser, LabctlError, UnavailableError
+
+if TYPE_CHECKING:
+    from labctl.cli.app import State
 
 
 def main() -> None:
     """Entry point of the ``labctl`` command."""
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -39,19 +44,36 @@ def run(arguments: list[str]) -> int:
             auto_envvar_prefix="LABCTL",
         )
         return result if isinstance(result, int) else 0
-    except SystemExit as leaving:  # completion ends so
-        return int(leaving.code or 0)
+    except SystemExit as leaving:
+        # Completion ends so; and so does Typer when a reader of stdout went away (with 1).
+        return 0 if leaving.code == 1 else int(leaving.code or 0)
     except usage_error as error:
         error.show()  # type: ignore[attr-defined]
         return ConfigError.exit_code
     except (typer.Abort, KeyboardInterrupt):
         state.output.error(InterruptedByUser("interrupted"))
         return InterruptedByUser.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except LabctlError as error:
         if state.output.traceback:
             traceback.print_exc()
         state.output.error(error)
         return error.exit_code
+    except OSError as error:
+        return _unexpected(
+            state, UnavailableError(error.strerror or str(error), where=str(error.filename or ""))
+        )
+    except Exception as error:
+        text = f"this is a defect of labctl: {type(error).__name__}: {error}"
+        return _unexpected(state, LabctlError(text, hint="labctl --traceback ... shows where"))
+
+
+def _unexpected(state: State, error: LabctlError) -> int:
+    """Word an error that nothing expected; called while it is handled."""
+    if state.output.traceback:
+        traceback.print_exc()
+    state.output.error(error)
+    return error.exit_code
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt  # so that what Ctrl-C cleans up, SIGTERM does as well

@@ -103,7 +103,7 @@ LabFile = Annotated[
         "--file",
         metavar="FILE",
         callback=_use_file,
-        expose_value=True,
+        allow_from_autoenv=False,  # LABCTL_CONFIG is its variable
         help="Lab file [default: $LABCTL_CONFIG or lab.yaml].",
     ),
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -33,16 +33,16 @@ class Output:
     def say(self, text: str, *, style: str = "") -> None:
         """A line about what is going on (stderr; not with -q)."""
         if not self.quiet:
-            self.err.print(escape(text), style=style or None, soft_wrap=True)
+            self._tell(escape(text), style)
 
     def warn(self, text: str) -> None:
         """A line that is also shown with -q."""
-        self.err.print(f"warning: {escape(text)}", style="yellow", soft_wrap=True)
+        self._tell(f"warning: {escape(text)}", "yellow")
 
     def detail(self, text: str) -> None:
         """A line for -v alone."""
         if self.verbose:
-            self.err.print(escape(text), style="dim", soft_wrap=True)
+            self._tell(escape(text), "dim")
 
     def data(self, text: str) -> None:
         """A line of data (stdout), as it is."""
@@ -58,14 +58,19 @@ class Output:
 
     def error(self, error: LabctlError) -> None:
         """An error: what, where, what to do, and its evidence below."""
-        self.err.print(f"error: {escape(str(error))}", style="bold red", soft_wrap=True)
+        self._tell(f"error: {escape(str(error))}", "bold red")
         if error.detail:
             for line in error.detail.rstrip().splitlines():
-                self.err.print(f"  | {escape(line)}", soft_wrap=True)
+                self._tell(f"  | {escape(line)}")
         if error.hint:
-            self.err.print(f"  hint: {escape(error.hint)}", soft_wrap=True)
+            self._tell(f"  hint: {escape(error.hint)}")
 
-    @contextmanager
+    def _tell(self, markup: str, style: str = "") -> None:
+        """Print to stderr; that nobody listens there must not end the work."""
+        with contextlib.suppress(OSError):
+            self.err.print(markup, style=style or None, soft_wrap=True)
+
+    @contextlib.contextmanager
     def steps(self) -> Iterator[Steps]:
         """A display of what several things are doing side by side."""
         with Steps(self) as steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -80,12 +81,18 @@ def sweep(
     targets: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Targets [default: all of the lab].")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Processes a cell and boot.")] = 6,
-    boots: Annotated[int, typer.Option(min=1, help="Boots of each guest.")] = 1,
-    batches: Annotated[int, typer.Option(min=1, help="Measured batches a process.")] = 3,
-    warmup: Annotated[int, typer.Option(min=0, help="Batches before them.")] = 1,
-    min_batch_ms: Annotated[int, typer.Option(min=1, help="Least length of a batch.")] = 100,
-    limit: Annotated[int, typer.Option(min=1, help="Seconds a process may take.")] = 120,
+    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Processes a cell and boot.")] = 6,
+    boots: Annotated[int, typer.Option(min=1, max=1_000, help="Boots of each guest.")] = 1,
+    batches: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Measured batches a process.")
+    ] = 3,
+    warmup: Annotated[int, typer.Option(min=0, max=1_000, help="Batches before them.")] = 1,
+    min_batch_ms: Annotated[
+        int, typer.Option(min=1, max=60_000, help="Least length of a batch.")
+    ] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, max=86_400, help="Seconds a process may take.")
+    ] = 120,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the order [default: from the clock].")
     ] = None,
@@ -112,10 +119,7 @@ def sweep(
     found = state(context)
     chosen = found.select(split_list(targets, "--targets"))
     if resume is not None:
-        if workloads:
-            raise ConfigError(
-                "a run that is resumed has its workloads", where="--resume", hint="name none"
-            )
+        _refuse_with_resume(context)
         opened = session.resume(found.lab, resume, found.catalogue, retry_failed=retry_failed)
     else:
         if not workloads:
@@ -168,6 +172,9 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
     for heading in ("run", "workloads", "targets", "done", "failed", "size"):
         table.add_column(heading, justify="right" if heading in ("done", "size") else "left")
     for row in rows:
+        if row.damage:
+            found.output.warn(f"{row.run}: {row.damage}")
+            continue
         table.add_row(
             row.run,
             escape(", ".join(row.workloads)),
@@ -207,6 +214,8 @@ def report(
     model = build_report(directory, questions=questions())
     write_samples(directory)
     page = html or directory / "report.html"
+    if not page.parent.is_dir():
+        raise ConfigError("there is no such directory", where=str(page.parent), hint="make it")
     write_page(model, page)
     if json:
         print(to_json(model))
@@ -215,12 +224,25 @@ def report(
     found.output.say(f"page: {page}")
 
 
+def _refuse_with_resume(context: typer.Context) -> None:
+    """A resumed run has its plan: ConfigError if the command line says another."""
+    free = {"resume", "retry_failed", "limit", "json", "file"}
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in free and source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(
+                f"a run that is resumed has its plan; {name.replace('_', '-')} cannot change it",
+                where="--resume",
+                hint="leave it out, or start a new sweep",
+            )
+
+
 def _threads(text: str | None) -> list[int] | None:
     parts = split_list(text, "--threads")
     if parts is None:
         return None
     for part in parts:
-        if not part.isdecimal() or not 1 <= int(part) <= 1024:
+        if not re.fullmatch(r"[0-9]{1,4}", part) or not 1 <= int(part) <= 1024:
             raise ConfigError(
                 f"{part!r} is not a thread count",
                 where="--threads",
@@ -237,7 +259,7 @@ def _params(texts: list[str]) -> dict[str, list[str]]:
             raise ConfigError(
                 f"{text!r} is not NAME=VALUE,...", where="--param", hint="like rearm=oneshot,level"
             )
-        params[name.strip()] = split_list(values, "--param") or []
+        params.setdefault(name.strip(), []).extend(split_list(values, "--param") or [])
     return params
 
 

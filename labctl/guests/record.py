@@ -70,10 +70,16 @@ class GuestRecord(BaseModel):
         """
         path = directory(lab, name) / RECORD
         try:
-            return cls.model_validate_json(path.read_text())
-        except (FileNotFoundError, ValidationError):
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
             raise UnavailableError(
                 "this guest was not brought up yet", where=name, hint=f"labctl up {name}"
+            ) from None
+        except (OSError, ValidationError):
+            raise UnavailableError(
+                "the record of this guest is damaged",
+                where=str(path),
+                hint=f"labctl destroy {name}, then labctl up {name}",
             ) from None
 
 
@@ -120,6 +126,6 @@ def using(image: str) -> list[str]:
     found = []
     for path in sorted((state_dir() / "labs").glob(f"*/guests/*/{RECORD}")):
         with contextlib.suppress(ValidationError, OSError):
-            if GuestRecord.model_validate_json(path.read_text()).image == image:
+            if GuestRecord.model_validate_json(path.read_bytes()).image == image:
                 found.append(f"{path.parents[2].name}/{path.parent.name}")
     return found

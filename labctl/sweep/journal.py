@@ -9,6 +9,7 @@ flush to disk would disturb what is measured next, and a lost tail costs one exe
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -126,9 +127,17 @@ def create_run(results: Path, header: Header) -> Path:
     """Make ``results/<run>/`` with a journal that holds its header: whole or not at all."""
     directory = results / header.run
     temporary = results / f".{header.run}.{os.getpid()}.tmp"
-    temporary.mkdir(parents=True)
-    write_atomic(temporary / JOURNAL, header.model_dump_json() + "\n")
-    temporary.rename(directory)
+    try:
+        temporary.mkdir(parents=True)
+        write_atomic(temporary / JOURNAL, header.model_dump_json() + "\n")
+        temporary.rename(directory)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise UnavailableError(
+            f"the run cannot be written: {error.strerror}",
+            where=str(directory),
+            hint="make room, or make the directory writable",
+        ) from None
     return directory
 
 
@@ -178,6 +187,7 @@ class Journal:
                 raise OSError("the disk is full")
             if durable:
                 os.fsync(self._fd)
+                self._check_in_place()
         except OSError as error:
             os.ftruncate(self._fd, size)
             raise PartialError(
@@ -185,6 +195,19 @@ class Journal:
                 where=str(self.path),
                 hint="make room and resume",
             ) from None
+
+    def _check_in_place(self) -> None:
+        """What is written to a file that was removed would be lost without a word."""
+        try:
+            there = os.path.samestat(self.path.stat(), os.fstat(self._fd))
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise PartialError(
+                "the journal was removed or replaced while the sweep ran",
+                where=str(self.path),
+                hint="what was measured so far is gone; start a new sweep",
+            )
 
     def close(self) -> None:
         """Close the file and release the lock."""

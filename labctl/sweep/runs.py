@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labctl.errors import ConfigError
-from labctl.sweep.journal import read_journal
+from labctl.sweep.journal import JOURNAL, read_journal
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class RunRow:
     done: int
     failed: int
     size_bytes: int
+    damage: str = ""
+    """What is wrong with its journal, where it cannot be read."""
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -31,8 +33,12 @@ class RunRow:
 def list_runs(results: Path) -> list[RunRow]:
     """All runs of a results directory, oldest first."""
     rows = []
-    for journal in sorted(results.glob("[!.]*/journal.jsonl"), key=_created):
-        view = read_journal(journal)
+    for journal in _journals(results):
+        try:
+            view = read_journal(journal)
+        except ConfigError as error:
+            rows.append(RunRow(journal.parent.name, "", [], [], 0, 0, 0, 0, damage=str(error)))
+            continue
         rows.append(
             RunRow(
                 run=view.header.run,
@@ -42,7 +48,7 @@ def list_runs(results: Path) -> list[RunRow]:
                 planned=len(view.header.executions),
                 done=len(view.done),
                 failed=len(view.failed),
-                size_bytes=sum(f.stat().st_size for f in journal.parent.iterdir()),
+                size_bytes=sum(f.lstat().st_size for f in journal.parent.iterdir()),
             )
         )
     return rows
@@ -54,11 +60,11 @@ def find_run(results: Path, run: str) -> Path:
     Raises:
         ConfigError: there is none.
     """
-    present = sorted(results.glob("[!.]*/journal.jsonl"), key=_created)
+    present = _journals(results)
     if run == "latest" and present:
         return present[-1].parent
     directory = results / run
-    if run not in ("", ".", "..") and "/" not in run and (directory / "journal.jsonl").is_file():
+    if directory / JOURNAL in present:
         return directory
     raise ConfigError(
         f"there is no run {run!r}" if present else "there is no run yet",
@@ -75,9 +81,15 @@ def write_samples(directory: Path) -> None:
     write_parquet(directory, [view.header, *view.records])
 
 
-def _created(journal: Path) -> str:
-    with journal.open() as stream:
-        head = stream.readline(400)
-    mark = '"created":"'
-    at = head.find(mark)
-    return head[at + len(mark) : at + len(mark) + 32] if at >= 0 else ""
+def _journals(results: Path) -> list[Path]:
+    """Journals of a results directory, oldest run first."""
+    found = [path for path in results.glob(f"[!.]*/{JOURNAL}") if path.is_file()]
+    return sorted(found, key=_created)
+
+
+def _created(journal: Path) -> bytes:
+    """When a run was made, from the first bytes of its journal: cheap however long it is."""
+    with journal.open("rb") as stream:
+        head = stream.read(400)
+    _, mark, rest = head.partition(b'"created":"')
+    return rest[:32] if mark else b""
