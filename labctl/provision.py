@@ -181,11 +181,13 @@ def _connected(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
         target.connect()
     except UnavailableError:
         if isinstance(lab.targets[name], VMSpec) and not guests.listens(lab, name):
-            raise UnavailableError(
-                "the guest is not running", where=name, hint=f"labctl up {name}"
-            ) from None
+            raise _not_running(name) from None
         raise
     return target
+
+
+def _not_running(name: str) -> UnavailableError:
+    return UnavailableError("the guest is not running", where=name, hint=f"labctl up {name}")
 
 
 def ready(
@@ -302,7 +304,7 @@ def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> l
             target.close()
         except LabctlError as error:
             row.state = f"{row.state}, no SSH" if row.state else "unreachable"
-            row.note = str(error)
+            row.note = error.message
 
     _side_by_side(look, names)
     return [rows[name] for name in names]
@@ -337,6 +339,8 @@ def login_command(lab: Lab, name: str, command: Sequence[str]) -> list[str]:
         return ["sh", "-c", line] if command else ["sh"]
     if isinstance(spec, VMSpec):
         words = guests.ssh_words(lab, name)
+        if not guests.listens(lab, name):
+            raise _not_running(name)
     else:
         words = ["ssh", "-p", str(spec.port)]
         if spec.identity:

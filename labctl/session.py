@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import shlex
+import shutil
 import signal
 import threading
 import time
@@ -225,6 +226,13 @@ def conclude(session: Session, outcome: Outcome) -> None:
     again = f"labctl sweep --resume {session.run_id}"
     if outcome.stopped:
         raise InterruptedByUser("stopped; what was measured is kept", hint=f"go on: {again}")
+    if outcome.lost and not outcome.done and _never_began(session):
+        shutil.rmtree(session.journal.path.parent)
+        raise UnavailableError(
+            "nothing could be measured",
+            detail="\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items()),
+            hint=next(iter(outcome.lost.values())).hint,
+        )
     if outcome.lost:
         what = "\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items())
         left = bool(read_journal(session.journal.path).pending())
@@ -259,6 +267,11 @@ def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:
         "kernel": kernel,
         "builds": provision.builds(target),
     } | {key: hardware[key] for key in kept if key in hardware}
+
+
+def _never_began(session: Session) -> bool:
+    """Whether no attempt of the run was ever begun: there is nothing to keep."""
+    return not read_journal(session.journal.path).attempts
 
 
 def _same_identity(

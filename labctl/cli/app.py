@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -124,6 +125,19 @@ def complete_workloads(incomplete: str) -> list[str]:
     from labctl.workloads import load_workloads
 
     return [name for name in load_workloads() if name.startswith(incomplete)]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask, unless ``yes``.
+
+    Raises:
+        ConfigError: there is nobody to answer.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{question} Nobody is there to answer", hint="--yes answers yes")
+    typer.confirm(question, abort=True, err=True)
 
 
 def split_list(text: str | None, what: str) -> list[str] | None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from labctl.cli.app import Json, State, Yes, app, state
+from labctl.cli.app import Json, State, Yes, app, confirm, state
 from labctl.cli.output import size
 from labctl.errors import ConfigError
 
@@ -104,7 +104,6 @@ def remove(context: typer.Context, image: Image, yes: Yes = False) -> None:
     found = state(context)
     find_recipe(image)
     refuse_if_used(image)
-    if not yes:
-        typer.confirm(f"Remove the built image {image}?", abort=True, err=True)
+    confirm(f"Remove the built image {image}?", yes=yes)
     removed = ImageStore().remove(image)
     found.output.say(f"{image}: removed" if removed else f"{image}: was not built")

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from labctl.cli.app import Json, LabFile, State, Targets, Yes, app, state
+from labctl.cli.app import Json, LabFile, State, Targets, Yes, app, confirm, state
 from labctl.errors import ConfigError, LabctlError, PartialError, UnavailableError
 
 
@@ -96,8 +96,8 @@ def destroy(
 
     found = state(context)
     names = provision.vms_of(found.lab, found.select(targets))
-    if names and not yes:
-        typer.confirm(f"Remove {', '.join(names)} with their disks?", abort=True, err=True)
+    if names:
+        confirm(f"Remove {', '.join(names)} with their disks?", yes=yes)
     report_each(found, provision.destroy(found.lab, names))
 
 

@@ -170,7 +170,13 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "workloads", "targets", "done", "failed", "size"):
-        table.add_column(heading, justify="right" if heading in ("done", "size") else "left")
+        numeric = heading in ("done", "failed", "size")
+        table.add_column(
+            heading,
+            justify="right" if numeric else "left",
+            no_wrap=numeric or heading == "run",
+            overflow="fold",
+        )
     for row in rows:
         if row.damage:
             found.output.warn(f"{row.run}: {row.damage}")

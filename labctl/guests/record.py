@@ -51,8 +51,10 @@ class GuestRecord(BaseModel):
     def notice(self) -> str:
         """What the user must be told loudly, or ""."""
         if self.accel == "tcg" and self.asked_accel == "auto":
-            why = self.accel_reason
-            return f"no KVM here, guests run under TCG (functional, not timed): {why}"
+            return (
+                "no usable KVM here: guests run under TCG, where shapes mean something and times "
+                "do not (labctl doctor says why)"
+            )
         return ""
 
     def write(self, home: Path) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labctl.observe.facts import Facts as ObservedFacts
+from labctl.observe.noise import noise_checks
 from labctl.report.commands import reproduce
 from labctl.report.facts import (
     Facts,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVEL = 0.95
+TOLD_ELSEWHERE = ("guest",)
+"""Noise checks whose finding stands in a target's label."""
 
 
 def build_report(
@@ -90,7 +94,7 @@ def build_report(
         sections=sections,
         facts=facts_table(list(targets), facts),
         design=_design(header, records),
-        notes=_notes(header, samples, targets, facts, sections),
+        notes=_notes(header, samples, targets, facts, sections, _noise(told)),
         commands=reproduce(header),
     )
 
@@ -269,6 +273,7 @@ def _notes(
     targets: Mapping[str, TargetView],
     facts: Mapping[str, Facts],
     sections: Sequence[Section],
+    noise: Sequence[str],
 ) -> list[str]:
     """Everything a reader must know before believing a number, the weightiest first."""
     notes = [f"{t.name}: {t.role}; {FUNCTIONAL}" for t in targets.values() if t.functional]
@@ -276,7 +281,24 @@ def _notes(
     notes += _missing(header, samples)
     notes += _fewer_boots(header, samples, targets)
     notes += _warnings(sections)
+    notes += noise
     return notes + changed_facts(facts)
+
+
+def _noise(told: Sequence[FactsRecord]) -> list[str]:
+    """What disturbed a machine while it was measured, each kind once a target."""
+    spans: dict[tuple[str, int], dict[str, FactsRecord]] = {}
+    for record in told:
+        spans.setdefault((record.target, record.boot), {})[record.moment] = record
+    found: dict[tuple[str, str], str] = {}
+    for (target, _), moments in spans.items():
+        seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
+        start, end = seen.get("start"), seen.get("end")
+        for check in noise_checks(start or seen["end"], start, end):
+            if check.status == "warn" and check.name not in TOLD_ELSEWHERE:
+                text = f"{target}: {check.name} {check.value}: {check.why}"
+                found.setdefault((target, check.name), plain(text))
+    return list(found.values())
 
 
 def _missing(header: Header, samples: pd.DataFrame) -> list[str]:

@@ -220,7 +220,7 @@ def _table() -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,  # the box's own divider is the gap
         header_style="bold",
     )
 

@@ -34,8 +34,15 @@ def number(value: float) -> str:
     return text.rstrip(".")
 
 
+FEWEST_PROCESSES = 3
+"""Below this an interval would only look sure: how many processes there were is shown instead."""
+
+
 def spread(estimate: Estimate) -> str:
-    """Half the interval's width in per cent of the value: ``±4%``; "" where there is none."""
+    """Half the interval's width in per cent of the value: ``±4%``; ``n=2`` where too few
+    processes stand behind it; "" where there is no interval."""
+    if 0 < estimate.n_processes < FEWEST_PROCESSES:
+        return f"n={estimate.n_processes}"
     half = estimate.half_width
     if half is None:
         return ""
@@ -50,7 +57,9 @@ def with_spread(estimate: Estimate) -> str:
 
 
 def interval(estimate: Estimate) -> str:
-    """``1.42 to 1.61``; "none" where the data allow none."""
+    """``1.42 to 1.61``; "none" where the data allow none, or too few processes stand behind it."""
+    if 0 < estimate.n_processes < FEWEST_PROCESSES:
+        return f"none (n={estimate.n_processes})"
     if estimate.low is None or estimate.high is None:
         return "none"
     return f"{number(estimate.low)} to {number(estimate.high)}"

@@ -55,7 +55,7 @@ def list_runs(results: Path) -> list[RunRow]:
 
 
 def find_run(results: Path, run: str) -> Path:
-    """Directory of the run named, or of the latest.
+    """Directory of the run named (in full, or by a beginning that only it has), or the latest.
 
     Raises:
         ConfigError: there is none.
@@ -66,6 +66,15 @@ def find_run(results: Path, run: str) -> Path:
     directory = results / run
     if directory / JOURNAL in present:
         return directory
+    beginning = [path.parent for path in present if path.parent.name.startswith(run)]
+    if run and len(beginning) == 1:
+        return beginning[0]
+    if run and beginning:
+        raise ConfigError(
+            f"{len(beginning)} runs begin with {run!r}",
+            where=str(results),
+            hint=", ".join(path.name for path in beginning),
+        )
     raise ConfigError(
         f"there is no run {run!r}" if present else "there is no run yet",
         where=str(results),

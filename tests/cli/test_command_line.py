@@ -1,7 +1,10 @@
 """The command line without a machine: help, exit codes, streams, errors a user can act on."""
 
 import json
+import os
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -127,8 +130,6 @@ def test_quiet_says_only_data_and_errors(labctl: Labctl) -> None:
 
 
 def test_traceback_on_demand(labctl: Labctl) -> None:
-    import subprocess
-
     done = subprocess.run(
         labctl.command("--traceback", "status"), cwd=labctl.directory, env=labctl.env,
         capture_output=True, text=True, check=False,
@@ -172,3 +173,34 @@ def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:
     json.loads(labctl("report", run["run"], "--json").stdout)
     again = labctl("sweep", "--resume", run["run"])
     assert "complete" in again.stderr
+    for option in (("--dry-run",), ("--rounds", "1"), ("eptest",)):
+        assert "has its plan" in labctl("sweep", "--resume", "latest", *option, status=2).stderr
+    assert "eptest" in labctl("report", run["run"][:15]).stdout
+    taken = labctl.directory / "fifo"
+    os.mkfifo(taken)
+    assert "not a regular file" in labctl("report", "--html", str(taken), status=2).stderr
+    assert taken.is_fifo()
+    assert "no such directory" in labctl("report", "--html", "nowhere/x", status=2).stderr
+    damaged = labctl.directory / "results" / "damaged"
+    damaged.mkdir()
+    (damaged / "journal.jsonl").write_bytes(b"\xff\xfe\n")
+    listed = labctl("runs")
+    assert run["run"] in listed.stdout
+    assert "damaged" in listed.stderr
+
+
+def test_a_reader_that_goes_away_is_no_failure(labctl: Labctl) -> None:
+    command = f"{shlex.join(labctl.command('doctor', '--help'))} | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=labctl.directory, env=labctl.env,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "0", done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_removal_is_not_asked_of_nobody(labctl: Labctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    labctl("init")
+    with Path(os.devnull).open() as nobody:
+        monkeypatch.setattr("sys.stdin", nobody)
+        assert "--yes" in labctl("destroy", status=2).stderr

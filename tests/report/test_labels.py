@@ -124,7 +124,12 @@ def test_three_digits(value, text):
 
 
 def test_an_interval_that_is_not_there_is_not_made_up():
-    one = Estimate(3.0, None, None, 0.95, "", (), 1, 1, 1)
+    one = Estimate(3.0, None, None, 0.95, "", (), 1, 4, 4)
     assert (spread(one), interval(one)) == ("", "none")
-    two = Estimate(2.0, 1.9, 2.1, 0.95, "", (), 1, 1, 1)
+
+
+def test_few_processes_are_counted_instead_of_an_interval_that_looks_sure():
+    one = Estimate(3.0, 2.9, 3.1, 0.95, "", (), 1, 2, 6)
+    assert (spread(one), interval(one)) == ("n=2", "none (n=2)")
+    two = Estimate(2.0, 1.9, 2.1, 0.95, "", (), 1, 3, 9)
     assert (spread(two), interval(two)) == ("±5%", "1.90 to 2.10")

@@ -146,6 +146,14 @@ def test_a_full_disk_leaves_no_half_line(run: Path) -> None:
 def test_a_run_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     create_run(tmp_path, header())
     assert [p.name for p in tmp_path.iterdir()] == ["r1"]
-    with pytest.raises(OSError):
+    with pytest.raises(UnavailableError, match="cannot be written"):
         create_run(tmp_path, header())
     assert read_journal(tmp_path / "r1").header.run == "r1"
+
+
+def test_a_journal_that_is_removed_while_it_is_written_is_noticed(run: Path) -> None:
+    with Journal(run) as journal:
+        journal.append(begin(0), durable=True)
+        (run / "journal.jsonl").unlink()
+        with pytest.raises(PartialError, match="removed or replaced"):
+            journal.append(end(0), durable=True)
