@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -30,8 +31,10 @@ def doctor(
     from labctl.provision import examine
 
     found = state(context)
+    quick = found.output.err.is_terminal  # checks are many and short: not a line each in a log
     with found.output.steps() as steps:
-        checks = examine(lambda: found.lab, found.catalogue, progress=steps.update, fresh=fresh)
+        progress = steps.update if quick else lambda *_, **__: None
+        checks = examine(lambda: found.lab, found.catalogue, progress=progress, fresh=fresh)
     if json:
         found.output.json(checks=[check.model_dump() for check in checks])
     else:
@@ -50,6 +53,11 @@ def doctor(
                 text += f"\n[dim]-> {escape(check.remedy)}[/dim]"
             table.add_row(f"[{style}]{check.status}[/{style}]", escape(check.name), text)
         found.output.table(table)
+    counts = Counter(check.status for check in checks)
+    summary = ", ".join(f"{counts[s]} {s}" for s in ("ok", "warn", "unknown", "fail") if counts[s])
+    kvm = next(check for check in checks if check.name == "kvm")
+    how = "KVM" if kvm.status == "ok" else "TCG: shapes mean something, times do not"
+    found.output.say(f"{len(checks)} checks: {summary}. Guests here run under {how}.")
     failed = [check for check in checks if check.status == "fail"]
     if failed:
         raise UnavailableError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from labctl.errors import LabctlError
+
+REMIND_S = 30.0
 
 JSON_SCHEMA = 1
 """Version of what ``--json`` prints; docs/json.md describes it."""
@@ -85,6 +88,7 @@ class Steps:
         self._output = output
         self._live = output.err.is_terminal and not output.quiet
         self._last: dict[str, str] = {}
+        self._done = threading.Event()
         self._tasks: dict[str, Any] = {}
         self._begun = time.monotonic()
         self._progress = Progress(
@@ -100,9 +104,12 @@ class Steps:
     def __enter__(self) -> Steps:
         if self._live:
             self._progress.start()
+        else:
+            threading.Thread(target=self._remind, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._done.set()
         if self._live:
             self._progress.stop()
 
@@ -116,8 +123,16 @@ class Steps:
             self._output.say(f"{elapsed:6.1f}s  {who}: {text}")
         self._last[who] = stage
 
+    def _remind(self) -> None:
+        """Off a terminal, say now and then that it is still going on."""
+        while not self._done.wait(REMIND_S):
+            for who, stage in list(self._last.items()):
+                elapsed = time.monotonic() - self._begun
+                self._output.say(f"{elapsed:6.1f}s  {who}: still {stage}")
+
     def finish(self, who: str, text: str, *, style: str = "green") -> None:
         """``who`` is done; the line stays."""
+        self._last.pop(who, None)
         if self._live and who in self._tasks:
             self._progress.remove_task(self._tasks.pop(who))
         elapsed = time.monotonic() - self._begun

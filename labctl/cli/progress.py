@@ -65,11 +65,15 @@ class SweepDisplay:
             if event.kind in ("done", "failed"):
                 self._done += 1
                 self._progress.update(self._task, completed=self._done)
-            if event.kind in ("failed", "lost"):
+            if event.kind in ("failed", "lost") or event.kind == "noise":
                 self._output.warn(f"{event.target}: {event.message}")
             elif event.kind == "boot":
                 self._output.say(f"{event.target}: {event.message}")
-            elif event.kind == "cell" and event.execution:
+            if event.kind in ("boot", "facts"):
+                self._progress.update(
+                    self._task, description=escape(f"{event.target}: {event.message}")
+                )
+            if event.kind == "cell" and event.execution:
                 cell = event.execution.cell
                 round_ = event.execution.round + 1
                 text = f"{cell.target} {cell.program} x{cell.threads}, round {round_}"

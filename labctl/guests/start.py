@@ -132,7 +132,7 @@ def _prepare(
     choice = accel.choose(spec.accel or "auto")
     image = ImageStore().build(
         recipe,
-        progress=lambda stage, part, text: progress(spec.image, stage, part, text),
+        progress=lambda stage, part, text: progress(name, f"image, {stage}", part, text),
     )
     progress(name, "making its disk")
     home = private_dir(directory(lab, name))

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 from labctl.errors import LabctlError, MeasurementError, UnavailableError
+from labctl.observe.facts import Facts
+from labctl.observe.noise import noise_checks
 from labctl.sweep.journal import Journal, now
 from labctl.sweep.records import (
     Begin,
@@ -45,7 +47,7 @@ REBOOT_TIMEOUT_S = 300.0
 @dataclass(frozen=True)
 class Event:
     """Something that happened, for a progress display: ``kind`` is "cell", "sample", "done",
-    "failed", "boot", "lost" or "facts"."""
+    "failed", "boot", "lost", "facts" or "noise"."""
 
     kind: str
     target: str
@@ -208,6 +210,11 @@ class Runner:
             }
         )
         self._journal.append(record, durable=True)
+        if moment == "start":
+            for check in noise_checks(Facts.model_validate(facts)):
+                if check.status == "warn" and check.name in ("load", "processes"):
+                    text = f"{check.name} {check.value}: {check.why}"
+                    self._on_event(Event("noise", name, message=text))
 
     # -- one cell ---------------------------------------------------------------------
 
