@@ -148,7 +148,8 @@ def end_masters(control_dir: Path) -> None:
     """End the shared ssh connections whose sockets are in ``control_dir``."""
     for sock in control_dir.iterdir():
         argv = ["ssh", "-F", "/dev/null", "-O", "exit", "-S", str(sock), "any"]
-        subprocess.run(argv, capture_output=True, check=False, timeout=10)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(argv, capture_output=True, check=False, timeout=10)
 
 
 def _prepare(
@@ -176,7 +177,7 @@ def _prepare(
         private_data_dir=str(private_dir),
         project_dir=str(playbook.parent),
         playbook=playbook.name,
-        inventory={"all": {"hosts": {name: dict(values) for name, values in hosts.items()}}},
+        inventory={"all": {"hosts": {name: _literal(values) for name, values in hosts.items()}}},
         envvars=own,
         settings={"pexpect_timeout": 1},
         suppress_env_files=True,
@@ -188,6 +189,18 @@ def _prepare(
     )
     runner.config.env = _clean(runner.config.env, own)
     return runner
+
+
+def _literal(value: Any) -> Any:
+    """``value`` with each string marked as no template, in the words of Ansible's JSON: else
+    ``{{ }}`` in a path would be evaluated, on this machine, and could run programs."""
+    if isinstance(value, str):
+        return {"__ansible_unsafe": value}
+    if isinstance(value, Mapping):
+        return {key: _literal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_literal(item) for item in value]
+    return value
 
 
 def _clean(env: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

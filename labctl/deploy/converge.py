@@ -11,26 +11,28 @@ import hashlib
 import shlex
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from filelock import FileLock
+from typing import Any, TypeVar
 
 from labctl import paths
 from labctl.deploy.ansible import HostOutcome, end_masters, run_playbook
 from labctl.deploy.inventory import host_vars
 from labctl.deploy.sources import Source, archive, sources_for
 from labctl.deploy.state import Deployed, look
+from labctl.deploy.turn import claim_target, turn
 from labctl.errors import LabctlError, UnavailableError
 from labctl.targets.base import Target
-from labctl.targets.lock import Lease, claim
+from labctl.targets.lock import Lease
 from labctl.targets.preflight import check, no_compiler
 
 Progress = Callable[[str, str], Any]
 """``progress(target, stage)``; called from threads."""
+
+_T = TypeVar("_T")
 
 _TIMEOUT = 1800.0  # seconds for all targets; a compiler in an emulated guest is slow
 
@@ -62,6 +64,16 @@ class _Job:
     sources: list[Source]
     lease: Lease | None = None
 
+    @property
+    def stale(self) -> list[Source]:
+        """What is not current there."""
+        return self.state.stale(self.sources)
+
+    def current(self) -> DeployResult:
+        """The result where nothing is to be done."""
+        builds = self.state.builds(self.sources)
+        return DeployResult(self.target.name, True, False, None, builds)
+
 
 def deploy(
     targets: Sequence[Target],
@@ -91,48 +103,84 @@ def deploy(
     """
     results: dict[str, DeployResult] = {}
     jobs: dict[str, _Job] = {}
+    stop = threading.Event()
 
-    def prepare(target: Target) -> None:
-        try:
+    def need(target: Target) -> None:
+        with _into(results, target):
             job = _look(target, workloads, workloads_dir)
-            if force or job.state.stale(job.sources):
-                _make_ready(job)
+            if force or job.stale:
                 jobs[target.name] = job
             else:
-                builds = job.state.builds(job.sources)
-                results[target.name] = DeployResult(target.name, True, False, None, builds)
-        except LabctlError as error:
-            results[target.name] = DeployResult(target.name, False, False, error)
+                results[target.name] = job.current()
 
+    def make_ready(job: _Job) -> None:
+        target = job.target
+        with _into(results, target):
+            if not job.state.compiler:
+                raise no_compiler(target.name, job.state.system)
+            check(target)
+            job.lease = claim_target(
+                target, timeout=_TIMEOUT, waiting=lambda who: progress(target.name, who), stop=stop
+            )
+            job.state = look(target)  # another deployment may have done it meanwhile
+            if not force and not job.stale:
+                results[target.name] = job.current()
+
+    def wait(who: str) -> None:
+        for name in jobs:
+            progress(name, who)
+
+    _side_by_side(need, targets, stop)
+    if jobs:
+        paths.private_dir(private_dir)
+        with turn(private_dir, timeout=_TIMEOUT, waiting=wait), _held(jobs):
+            _side_by_side(make_ready, list(jobs.values()), stop)
+            todo = {name: job for name, job in jobs.items() if name not in results}
+            if todo:
+                outcomes = _converge(todo, workloads_dir, private_dir, progress, force)
+                results |= {name: _result(jobs[name], had) for name, had in outcomes.items()}
+    return {target.name: results[target.name] for target in targets}
+
+
+@contextlib.contextmanager
+def _into(results: dict[str, DeployResult], target: Target) -> Iterator[None]:
+    """Make an error of one target its result."""
     try:
-        with ThreadPoolExecutor(max(1, len(targets))) as pool:
-            list(pool.map(prepare, targets))
-        if jobs:
-            outcomes = _converge(jobs, workloads_dir, private_dir, progress, force)
-            for name, outcome in outcomes.items():
-                results[name] = _result(jobs[name], outcome)
+        yield
+    except LabctlError as error:
+        results[target.name] = DeployResult(target.name, False, False, error)
+
+
+@contextlib.contextmanager
+def _held(jobs: Mapping[str, _Job]) -> Iterator[None]:
+    """Give back what was claimed; if interrupted, first end what was started there."""
+    try:
+        yield
     except BaseException:
         for job in jobs.values():
-            _end_installer(job)
+            if job.lease:  # without it what runs there is somebody else's
+                _end_installer(job)
         raise
     finally:
         for job in jobs.values():
             if job.lease:
                 job.lease.release()
-    return {target.name: results[target.name] for target in targets}
+
+
+def _side_by_side(step: Callable[[_T], None], items: Sequence[_T], stop: threading.Event) -> None:
+    """Do a step for each item at the same time; ``stop`` is set if that is interrupted."""
+    with ThreadPoolExecutor(max(1, len(items))) as pool:
+        try:
+            list(pool.map(step, items))
+        except BaseException:
+            stop.set()
+            raise
 
 
 def _look(target: Target, workloads: Sequence[str], workloads_dir: Path) -> _Job:
     target.connect()
     state = look(target)
     return _Job(target, state, sources_for(workloads_dir, workloads, state.system))
-
-
-def _make_ready(job: _Job) -> None:
-    if not job.state.compiler:
-        raise no_compiler(job.target.name, job.state.system)
-    check(job.target)
-    job.lease = claim(job.target, "deployment")
 
 
 def _converge(
@@ -142,7 +190,6 @@ def _converge(
     progress: Progress,
     force: bool,
 ) -> dict[str, HostOutcome]:
-    paths.private_dir(private_dir)
     data = archive(workloads_dir)
     stages = {"Copy the sources": "copying the sources", "Compile": "compiling"}
 
@@ -150,7 +197,7 @@ def _converge(
         if task in stages:
             progress(host, stages[task])
 
-    with FileLock(private_dir / "deploy.lock"), _control_dir() as control:
+    with _control_dir() as control:
         paths.write_atomic(private_dir / "sources.tar", data)
         todo = {
             "labctl_archive": str(private_dir / "sources.tar"),
@@ -184,8 +231,10 @@ def _control_dir() -> Iterator[Path]:
     try:
         yield directory
     finally:
-        end_masters(directory)
-        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            end_masters(directory)
+        finally:  # a second Ctrl-C may come
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _end_installer(job: _Job) -> None:

@@ -140,6 +140,20 @@ class Owner:
             return False
 
 
+class BusyError(UnavailableError):
+    """Somebody else is using the target: ``holder``."""
+
+    def __init__(self, holder: Owner, target: Target) -> None:
+        who = f"run {holder.run} (labctl on {holder.host}, process {holder.pid})"
+        super().__init__(
+            f"{who} has been using this target since {holder.since}",
+            where=target.name,
+            hint="wait for it, or stop that process; if it is gone for certain: "
+            f"rm -r {shlex.quote(target.workdir)}/lock on the target",
+        )
+        self.holder = holder
+
+
 class Lease:
     """A claim that is held. A context manager: leaving it releases the target."""
 
@@ -193,8 +207,8 @@ def claim(target: Target, run_id: str) -> Lease:
     """Claim ``target`` for a run, and end what a dead holder of it left running.
 
     Raises:
-        UnavailableError: another run, or another process of this one, holds it; or the
-            work directory cannot be written.
+        BusyError: another run, or another process of this one, holds it.
+        UnavailableError: the work directory cannot be written.
     """
     boot = target.boot_id()
     token = secrets.token_hex(8)
@@ -242,13 +256,7 @@ def _judge(target: Target, holder: Owner, run_id: str, boot: str) -> None:
             return
     elif holder.run == run_id or (holder.shells and not _any_alive(target, holder.shells)):
         return
-    who = f"run {holder.run} (labctl on {holder.host}, process {holder.pid})"
-    raise UnavailableError(
-        f"{who} has been using this target since {holder.since}",
-        where=target.name,
-        hint="wait for it, or stop that process; if it is gone for certain: "
-        f"rm -r {shlex.quote(target.workdir)}/lock on the target",
-    )
+    raise BusyError(holder, target)
 
 
 def _describe(run_id: str, boot: str, token: str) -> str:

@@ -4,7 +4,8 @@
 #   sh install.sh WORKDIR ARCHIVE_SHA CC force|keep NAME:PROGRAM:SOURCE_SHA ...
 #
 # Leaves WORKDIR/src, and WORKDIR/bin/PROGRAM with PROGRAM.build beside it, of which the line
-# source_sha tells next time that nothing needs to be done. Prints "labctl: ..." lines;
+# source_sha tells next time that nothing needs to be done, if the program still has the
+# sum in the line cksum (empty where there is no such command). Prints "labctl: ..." lines;
 # the compiler's messages go to stderr. Status 1: at least one workload does not compile.
 set -u
 LC_ALL=C
@@ -38,6 +39,12 @@ if [ "$mode" = force ] || [ "$(cat src/.archive_sha 2>/dev/null)" != "$archive_s
     echo "labctl: unpacked"
 fi
 
+# "CRC SIZE" of a program: sum_of PROGRAM
+sum_of() {
+    # shellcheck disable=SC2046 # some pad it
+    echo $(cksum <"bin/$1" 2>/dev/null)
+}
+
 # Only once: build.sh compiles the common harness on each call.
 names=
 for item; do
@@ -46,7 +53,8 @@ for item; do
     program=${item#*:}
     program=${program%:*}
     if [ "$mode" != force ] && [ -x "bin/$program" ] &&
-        grep -q "^source_sha=$sha\$" "bin/$program.build" 2>/dev/null; then
+        grep -q "^source_sha=$sha\$" "bin/$program.build" 2>/dev/null &&
+        grep -q "^cksum=$(sum_of "$program")\$" "bin/$program.build"; then
         continue
     fi
     rm -f "bin/$program.build"
@@ -67,7 +75,10 @@ for item; do
     *) continue ;;
     esac
     if [ -f "bin/$program.build" ]; then
-        sed "s/^source_sha=.*/source_sha=$sha/" "bin/$program.build" >"bin/.$program.build.new" &&
+        {
+            sed "s/^source_sha=.*/source_sha=$sha/" "bin/$program.build" &&
+                echo "cksum=$(sum_of "$program")"
+        } >"bin/.$program.build.new" &&
             mv -f "bin/.$program.build.new" "bin/$program.build" || exit 2
         echo "labctl: compiled $name"
     else

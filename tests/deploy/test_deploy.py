@@ -1,6 +1,8 @@
 """Deployment by real Ansible, to this machine and to real SSH servers."""
 
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from labctl.deploy import deploy, is_current
 from labctl.deploy.ansible import run_playbook
 from labctl.deploy.inventory import host_vars
 from labctl.errors import ConfigError
+from labctl.targets.local import LocalTarget
 from labctl.targets.lock import claim
 from labctl.targets.vm import VMTarget
 from tests.sshd import make_key, running_sshd
@@ -140,6 +143,99 @@ def test_damage_is_repaired_and_force_does_all_again(go, local):
     assert {"sources.tar", "bin/alpha_program", "bin/beta_program"} <= changed
 
 
+def test_a_program_that_is_not_the_one_compiled_is_compiled_again(go, tree, local):
+    assert go(local)["here"].ok
+    program = Path(local.workdir) / "bin/alpha_program"
+    good, old = program.read_bytes(), written(local)
+    program.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))  # of the same size
+    assert not is_current(local, ["alpha"], workloads_dir=tree)
+    assert is_current(local, ["beta"], workloads_dir=tree)
+    result = go(local)["here"]
+    assert (result.ok, result.changed) == (True, True)
+    assert program.read_bytes() == good
+    assert written(local)["bin/beta_program"] == old["bin/beta_program"]
+    assert is_current(local, NAMES, workloads_dir=tree)
+
+
+def test_where_there_is_no_cksum_the_record_is_trusted(go, tree, tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name != "cksum":
+            (tools / program.name).symlink_to(program)
+    with running_sshd(tmp_path / "server", options=(f"SetEnv PATH={tools}",)) as server:
+        box = server.target("box")
+        assert not box.run("command -v cksum").ok
+        assert go(box)["box"].error is None
+        assert is_current(box, NAMES, workloads_dir=tree)
+        box.close()
+
+
+def test_a_path_is_no_template(go, tree, tmp_path):
+    folder = tmp_path / "base"
+    name = "{{ 7*7 }} {{ lookup('pipe', 'echo ran') }} {% raw %} {#"
+    private = tmp_path / "{{8*8}}"
+    with running_sshd(tmp_path / "server") as server:
+        box = server.target("box", workdir=f"{folder}/box {name}")
+        here = LocalTarget("here", f"{folder}/here {name}")
+        results = deploy(
+            [box, here],
+            ["alpha"],
+            workloads_dir=tree,
+            private_dir=private,
+            progress=lambda *_: None,
+        )
+        for target in (box, here):
+            assert results[target.name].error is None
+            assert target.run(f"{shlex.quote(target.workdir)}/bin/alpha_program").ok
+            target.close()
+    assert sorted(path.name for path in folder.iterdir()) == [f"box {name}", f"here {name}"]
+    assert not (tmp_path / "64").exists()
+
+
+DEPLOYMENT = """
+import sys
+from pathlib import Path
+from labctl.deploy import deploy
+from labctl.targets.local import LocalTarget
+tree, private, *workdirs = map(Path, sys.argv[1:])
+targets = [LocalTarget(path.name, str(path)) for path in workdirs]
+results = deploy(targets, ["alpha"], workloads_dir=tree, private_dir=private,
+                 progress=lambda *words: print(*words, flush=True))
+for result in results.values():
+    if result.error:
+        print("failed:", result.error)
+"""
+
+
+@pytest.mark.parametrize("same_lab", [True, False])
+def test_two_deployments_at_once_take_turns_and_compile_once(tree, tmp_path, same_lab):
+    # The compiler waits until the test lets it go on, so the two do overlap.
+    script, gate, compiled = tree / "build.sh", tmp_path / "gate", tmp_path / "compiled"
+    os.mkfifo(gate)
+    hold = f"#!/bin/sh\necho once >>{compiled}; read -r leave <{gate}\n"
+    script.write_text(hold + script.read_text())
+    workdir = tmp_path / "here"
+
+    def start(private):
+        argv = [sys.executable, "-c", DEPLOYMENT, tree, tmp_path / private, workdir]
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+
+    with start("one") as first:
+        assert first.stdout.readline() == "here copying the sources\n"
+        assert first.stdout.readline() == "here compiling\n"
+        with start("one" if same_lab else "two") as second:
+            said = second.stdout.readline()
+            assert said == f"here waiting for another deployment (process {first.pid})\n"
+            gate.write_text("go\n")
+            assert first.stdout.read() == ""
+            assert second.stdout.read() == ""
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert compiled.read_text() == "once\n"
+    assert not (workdir / "lock").exists()
+
+
 def test_a_target_that_does_not_compile_tells_in_the_compilers_words(go, tree, local, tmp_path):
     (tree / "beta" / "beta.c").write_text("#include <only_there.h>\nint main(void){return 0;}\n")
     (tmp_path / "include").mkdir()
@@ -227,15 +323,19 @@ def test_ansible_itself_refuses_a_changed_host_key(tmp_path):
     assert not (tmp_path / "guest").exists()
 
 
-def test_ctrl_c_ends_ansible_and_what_it_started(tree, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_end_ansible_and_what_it_started(tree, tmp_path, number):
     (tree / "build.sh").write_text('echo $$ >"$1.pid"; sleep 300; :\n')
     with running_sshd(tmp_path / "server") as server:
         code = f"""
+import signal
 from pathlib import Path
+from labctl.cli import _end
 from labctl.deploy import deploy
 from labctl.errors import InterruptedByUser
 from labctl.targets.local import LocalTarget
 from labctl.targets.ssh import SSHTarget
+signal.signal(signal.SIGTERM, _end)  # as `labctl` itself does
 local = LocalTarget("here", "{tmp_path}/local")
 box = SSHTarget("box", "127.0.0.1", port={server.port}, user="{server.user}", machine="x",
                 identity=Path("{server.identity}"), known_hosts=Path("{server.known_hosts}"),
@@ -254,8 +354,13 @@ except InterruptedByUser:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline and not all(file.exists() for file in files):
                 time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
+            inventory = (tmp_path / "private/inventory/hosts.json").read_text()
+            sockets = json.loads(inventory)["all"]["hosts"]["box"]["ansible_control_path"]
+            control_dir = Path(sockets["__ansible_unsafe"]).parent
+            assert control_dir.is_dir()
+            process.send_signal(number)
             assert process.wait(timeout=30) == 130
+            assert not control_dir.exists()
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert f"{tmp_path}/local" not in listing.stdout
     assert f"{tmp_path}/box" not in listing.stdout
