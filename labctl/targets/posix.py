@@ -143,7 +143,7 @@ class PosixTarget(ABC):
             except HostKeyError:
                 raise
             except UnavailableError as error:
-                reason = str(error)
+                reason = error.message
             time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
         raise UnavailableError(
             f"it did not come back within {timeout:g} s of its reboot",
@@ -187,7 +187,7 @@ class PosixTarget(ABC):
     def _issue_reboot(self, timeout: float) -> None:
         # Losing the connection, or hearing nothing more, is what success looks like.
         with contextlib.suppress(UnavailableError):
-            result = self._run_apart(self.reboot_command, b"", min(20.0, timeout))
+            result = self._run_apart(self.reboot_command, b"", min(5.0, timeout))
             if not result.ok and result.stderr.strip():
                 raise ConfigError(
                     f"`{self.reboot_command}` failed on the target",

@@ -305,5 +305,9 @@ def _text(data: bytes | bytearray) -> str:
 
 
 def _short(command: str) -> str:
+    """A command as an error may show it: a whole script would bury what is wrong."""
+    lines = command.strip().splitlines()
+    if len(lines) > 1:
+        return f"a script of {len(lines)} lines"
     line = " ".join(command.split())
     return line if len(line) <= 120 else f"{line[:117]}..."

@@ -114,6 +114,13 @@ class SSHTarget(PosixTarget):
             channel = transport.open_session(timeout=_left(deadline))
             channel.exec_command(_START)
         except (paramiko.SSHException, EOFError, OSError) as error:
+            if transport.is_active() and _left(deadline) <= 0.1:
+                raise UnavailableError(
+                    "the machine does not answer, though the connection stands",
+                    where=self.name,
+                    hint="it may be stopped, paused or hung: look at its console",
+                    detail=str(error),
+                ) from error
             raise UnavailableError(
                 "the SSH server opened no session",
                 where=self.name,
@@ -266,11 +273,14 @@ class SSHTarget(PosixTarget):
                 hint="if the machine cannot be updated: `legacy_ssh: true` in its lab entry",
                 detail=str(error),
             )
-        late = _left(deadline) <= 0.1
+        # The wait for the server's first line may end before the deadline.
+        silent = _left(deadline) <= 0.1 or isinstance(error.__context__, TimeoutError)
+        what = "took the connection, but did not answer as an SSH server in time"
         return UnavailableError(
-            f"{where} {'did not answer as an SSH server in time' if late else 'broke off'}",
+            f"{where} {what if silent else 'broke off'}",
             where=self.name,
-            hint="it may be starting still, or something else listens on that port",
+            hint="the machine may be starting still, or be stopped or hung; or something else "
+            "listens on that port",
             detail=str(error),
         )
 

@@ -278,6 +278,13 @@ def test_a_killed_shell_is_a_lost_connection_and_nothing_is_retried(target, tmp_
     assert shell.closed
 
 
+def test_an_error_does_not_show_a_whole_script(target):
+    shell = target.shell()
+    with pytest.raises(UnavailableError) as raised:
+        shell.run(f"a=1\n\nkill -9 {shell.pid}\n", timeout=10)
+    assert raised.value.message == "the connection was lost while running: a script of 3 lines"
+
+
 def test_closing_from_another_thread_ends_a_command(target, tmp_path):
     shell = target.shell()
     failure = []

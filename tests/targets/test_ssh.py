@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from labctl.errors import ConfigError, UnavailableError
@@ -80,6 +82,30 @@ def test_a_lost_connection_is_an_error_once_and_a_new_one_after(sshd, ssh_target
         ssh_target.run("echo on", timeout=10)
     assert raised.value.where == "box"
     assert ssh_target.run("echo on").stdout == "on\n"
+
+
+def test_a_machine_that_stands_still_is_told_from_a_server_that_refuses(sshd):
+    target = sshd.target(connect_timeout=1.0)
+    target.connect()
+    stopped = [sshd.process.pid, *(p.pid for p in psutil.Process(sshd.process.pid).children(True))]
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(UnavailableError, match="does not answer") as raised:
+            target.shell()
+        assert "console" in raised.value.hint
+        # A new connection is taken by the kernel, in its place.
+        with pytest.raises(UnavailableError, match="did not answer as an SSH server in time"):
+            sshd.target(connect_timeout=1.0).connect()
+        patient = VMTarget(
+            "guest", sshd.port, host_key=sshd.host_key_line, identity=sshd.identity, workdir="/x"
+        )
+        with pytest.raises(UnavailableError, match="did not answer as an SSH server in time"):
+            patient.connect()
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert run(target) == "on\n"
 
 
 def test_boot_id_is_the_kernels(ssh_target, tmp_path):
