@@ -72,7 +72,13 @@ def main() -> int:
         try:
             with Journal(directory) as journal:
                 facts = lambda t: collect(t).model_dump(mode="json")  # noqa: E731
-                Runner(journal, {target.name: target}, facts=facts, on_event=interleave).run()
+                Runner(
+                    journal,
+                    {target.name: target},
+                    facts=facts,
+                    reboot=lambda t: t.reboot(timeout=60),
+                    on_event=interleave,
+                ).run()
             ends = [r for r in read_journal(directory).records if isinstance(r, EndRecord)]
         finally:
             subprocess.run([*ssh, "-O", "exit"], check=False, capture_output=True)

@@ -36,7 +36,7 @@ from labctl.sweep.runs import find_run
 from labctl.targets.base import Target
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
-Progress = Callable[[str, str], None]
+REBOOT_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Session:
     """A run opened for measuring, its targets connected."""
 
     lab: Lab
+    catalogue: Mapping[str, Recipe]
     journal: Journal
     targets: dict[str, Target]
     retry_failed: bool = False
@@ -94,6 +95,9 @@ class Session:
             self.journal,
             self.targets,
             facts=lambda target: facts_of(self.lab, target),
+            reboot=lambda target: provision.reboot(
+                self.lab, target, self.catalogue, timeout=REBOOT_TIMEOUT_S
+            ),
             on_event=on_event,
             limit_s=limit_s,
             retry_failed=self.retry_failed,
@@ -177,7 +181,12 @@ def start(
     for name in set(targets) - used:
         targets.pop(name).close()
     return Session(
-        lab, Journal(directory), targets, notices=[*notices, *plan.skipped], missing=missing
+        lab,
+        catalogue,
+        Journal(directory),
+        targets,
+        notices=[*notices, *plan.skipped],
+        missing=missing,
     )
 
 
@@ -212,7 +221,7 @@ def resume(
     except BaseException:
         journal.close()
         raise
-    return Session(lab, journal, targets, retry_failed, missing=missing)
+    return Session(lab, catalogue, journal, targets, retry_failed, missing=missing)
 
 
 def conclude(session: Session, outcome: Outcome) -> None:

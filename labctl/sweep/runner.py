@@ -41,8 +41,6 @@ P = ParamSpec("P")
 REPLY_GRACE_S = 15.0
 """How long past a cell's own limit its reply may take before it counts as lost."""
 
-REBOOT_TIMEOUT_S = 300.0
-
 
 @dataclass(frozen=True)
 class Event:
@@ -74,16 +72,18 @@ class Runner:
         targets: Mapping[str, Target],
         *,
         facts: Callable[[Target], dict[str, Any]],
+        reboot: Callable[[Target], None],
         on_event: Callable[[Event], None],
         limit_s: int = 120,
         retry_failed: bool = False,
         lost: Mapping[str, LabctlError] | None = None,
     ) -> None:
         """``targets`` are connected, but for those that are ``lost`` already; ``facts``
-        collects what a boot's record says."""
+        collects what a boot's record says; ``reboot`` returns when another boot answers."""
         self._journal = journal
         self._targets = targets
         self._facts = facts
+        self._reboot = reboot
         self._on_event = on_event
         self._limit_s = limit_s
         self._pending = journal.view.pending(retry_failed=retry_failed)
@@ -164,8 +164,8 @@ class Runner:
             if self._stop.is_set():
                 return
             self.outcome.lost[name] = error
-            self._journal.append(Note(time=now(), target=name, message=f"lost: {error}"))
-            self._on_event(Event("lost", name, message=str(error)))
+            self._journal.append(Note(time=now(), target=name, message=f"lost: {error.message}"))
+            self._on_event(Event("lost", name, message=error.message))
 
     def _begin_boot(self, name: str, boot: int) -> None:
         target = self._targets[name]
@@ -176,7 +176,7 @@ class Runner:
             self._on_event(Event("boot", name, message=f"rebooting for boot {boot + 1}"))
             self._close_shell(name)
             self._leases.pop(name).release()
-            target.reboot(timeout=REBOOT_TIMEOUT_S)
+            self._reboot(target)
             self._leases[name] = claim(target, self._journal.view.header.run)
         self._boot_ids[name] = target.boot_id()
         self._record_facts(name, boot, "start")
@@ -246,7 +246,7 @@ class Runner:
                 ),
                 durable=True,
             )
-            self._on_event(Event("failed", cell.target, execution, str(error)))
+            self._on_event(Event("failed", cell.target, execution, error.message))
         else:
             self.outcome.done += 1
             self._on_event(Event("done", cell.target, execution))
