@@ -1,34 +1,24 @@
 """Reading ``lab.yaml``: from text to the model, with every error placed at its line.
 
-PyYAML's node tree keeps the line of every key, so a validation error of the model
-can say file, line and key; duplicate keys, which YAML libraries swallow, are refused.
+YAML itself is ``yaml_lines``, the wording of the model's errors ``findings``; here the
+user's defaults come in, and what one key says of another is checked.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Collection, Iterable
+import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from labctl import paths
 from labctl.errors import ConfigError
-from labctl.lab.model import (
-    Defaults,
-    Hypervisor,
-    Lab,
-    LocalSpec,
-    Pair,
-    SSHSpec,
-    VMSpec,
-)
-
-Path_ = tuple[str | int, ...]
-_KINDS: dict[str, type[BaseModel]] = {"local": LocalSpec, "ssh": SSHSpec, "vm": VMSpec}
+from labctl.lab.findings import explain, keys_of, nearest
+from labctl.lab.model import Lab, Pair, SSHSpec, UserConfig, VMSpec
+from labctl.lab.yaml_lines import Keys, read
 
 
 def locate(given: Path | None) -> Path:
@@ -39,7 +29,7 @@ def locate(given: Path | None) -> Path:
     """
     environment = os.environ.get("LABCTL_CONFIG")
     path = given or Path(environment or "lab.yaml")
-    if not path.is_file():
+    if not _is_file(path):
         raise ConfigError(
             "there is no lab file here",
             where=str(path),
@@ -57,15 +47,21 @@ def load_lab(path: Path, *, images: Collection[str]) -> Lab:
     Raises:
         ConfigError: names file, line, key and remedy.
     """
-    raw, lines = _read(path)
+    raw, lines = read(path)
     if not isinstance(raw, dict):
         raise ConfigError("this is not a lab file", where=f"{path}:1", hint=_SHAPE)
-    raw["defaults"] = _user_defaults() | (raw.get("defaults") or {})
+    if "path" in raw:  # a field of the model, but not the file's to set
+        hint = nearest("path", keys_of(Lab))
+        where = f"{path}:{lines[('path',)]}"
+        raise ConfigError("path: there is no such key", where=where, hint=hint)
+    given = raw.get("defaults")
+    if given is None or isinstance(given, dict):  # else the model says what is wrong with it
+        raw["defaults"] = _user_defaults() | (given or {})
     raw.setdefault("hypervisors", {"local": {"uri": "auto"}})
     try:
         lab = Lab.model_validate({**raw, "path": path})
     except ValidationError as error:
-        raise _explain(error, path, lines, raw) from None
+        raise explain(error, path, lines, raw, Lab) from None
     _check_references(lab, lines, images)
     return lab
 
@@ -73,144 +69,41 @@ def load_lab(path: Path, *, images: Collection[str]) -> Lab:
 _SHAPE = "a lab file has the keys lab, targets and, if wanted, defaults, hypervisors, pairs"
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long, a directory that may not be entered
+        return False
+
+
 def _user_defaults() -> dict[str, Any]:
     path = paths.config_dir() / "config.yaml"
-    if not path.is_file():
+    if not _is_file(path):
         return {}
-    raw, lines = _read(path)
-    defaults: dict[str, Any] = (raw or {}).get("defaults") or {}
+    raw, lines = read(path)
+    if raw is None:
+        return {}
     try:
-        Defaults.model_validate(defaults)
+        UserConfig.model_validate(raw)
     except ValidationError as error:
-        moved = {location[1:]: line for location, line in lines.items()}
-        raise _explain(error, path, moved, defaults) from None
-    return defaults
+        raise explain(error, path, lines, raw, UserConfig) from None
+    return raw.get("defaults") or {}
 
 
-def _read(path: Path) -> tuple[Any, dict[Path_, int]]:
-    """The file's content and the line (from 1) of each key, by its path of keys."""
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"not valid YAML: {problem}", where=where) from None
-    lines: dict[Path_, int] = {}
-    if root is None:
-        return None, lines
-    return _construct(root, (), lines, path), lines
-
-
-def _construct(node: yaml.Node, at: Path_, lines: dict[Path_, int], path: Path) -> Any:
-    lines.setdefault(at, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)
-            line = key_node.start_mark.line + 1
-            if key in result:
-                raise ConfigError(
-                    f"{key!r} stands here a second time",
-                    where=f"{path}:{line}",
-                    hint=f"it is first declared in line {lines[(*at, key)]}; rename one of them",
-                )
-            lines[(*at, key)] = line
-            result[key] = _construct(value_node, (*at, key), lines, path)
-        return result
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(n, (*at, i), lines, path) for i, n in enumerate(node.value)]
-    constructor = yaml.SafeLoader("")
-    try:
-        return constructor.construct_object(node, deep=True)
-    finally:
-        constructor.dispose()
-
-
-def _explain(
-    error: ValidationError, path: Path, lines: dict[Path_, int], raw: dict[str, Any]
-) -> ConfigError:
-    """All of pydantic's findings as one error; the first gives the place."""
-    # A misspelt key comes first: it is also why another one is said to be missing.
-    items = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-    findings = [_finding(dict(item), lines, raw) for item in items]
-    (line, message, hint), *others = findings
-    detail = "\n".join(
-        f"{path}:{n}: {text}" + (f" ({more})" if more else "") for n, text, more in others
-    )
-    return ConfigError(message, where=f"{path}:{line}", hint=hint, detail=detail)
-
-
-def _finding(
-    item: dict[str, Any], lines: dict[Path_, int], raw: dict[str, Any]
-) -> tuple[int, str, str]:
-    # pydantic puts the tag of a discriminated union into the location; the file has no such key.
-    location: Path_ = tuple(part for part in item["loc"])
-    if location[:1] == ("targets",) and len(location) > 2 and location[2] in _KINDS:
-        location = location[:2] + location[3:]
-    location = tuple(part for part in location if part != "[key]")
-    line = next(lines[location[:n]] for n in range(len(location), -1, -1) if location[:n] in lines)
-    key = ".".join(str(part) for part in location)
-    kind = item["type"]
-    if kind == "extra_forbidden":
-        known = _known_keys(location[:-1], raw)
-        return line, f"{key}: there is no such key", _nearest(str(location[-1]), known)
-    if kind == "missing":
-        return line, f"{key}: this key is missing", "add it"
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        given = item["input"].get("kind") if isinstance(item["input"], dict) else None
-        what = f"the kind {given!r} is not known" if given else "the key kind is missing"
-        return line, f"{key}: {what}", f"a target's kind is one of {', '.join(_KINDS)}"
-    if kind == "string_pattern_mismatch":
-        return (
-            line,
-            f"{key}: {item['input']!r} cannot be a name",
-            "a name has letters, digits, '.', '_' and '-', begins with a letter or digit, "
-            "and is at most 40 long",
-        )
-    message = str(item["msg"]).removeprefix("Value error, ")
-    head, _, hint = message.partition("; ")
-    return line, f"{key}: {head}", hint
-
-
-def _known_keys(parent: Path_, raw: dict[str, Any]) -> list[str]:
-    if parent[:1] == ("targets",) and len(parent) == 2:
-        kind = raw["targets"][parent[1]].get("kind")
-        return list(_KINDS[kind].model_fields)
-    models: dict[str, type[BaseModel]] = {
-        "defaults": Defaults,
-        "hypervisors": Hypervisor,
-        "pairs": Pair,
-    }
-    model = models.get(str(parent[0])) if parent else None
-    if model is None:
-        return [name for name in (Lab if not parent else Defaults).model_fields if name != "path"]
-    return list(model.model_fields)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(word, known, n=1)
-    listed = ", ".join(known)
-    return f"did you mean {near[0]}? (known: {listed})" if near else f"known: {listed}"
-
-
-def _check_references(lab: Lab, lines: dict[Path_, int], images: Collection[str]) -> None:
+def _check_references(lab: Lab, lines: dict[Keys, int], images: Collection[str]) -> None:
     """What one key says of another: images, hypervisors, pairs, key files."""
 
-    def fail(at: Path_, message: str, hint: str) -> None:
+    def fail(at: Keys, message: str, hint: str) -> None:
         raise ConfigError(message, where=f"{lab.path}:{lines.get(at, 1)}", hint=hint)
 
     for name, spec in lab.targets.items():
-        at: Path_ = ("targets", name)
+        at: Keys = ("targets", name)
         if isinstance(spec, VMSpec):
             if spec.image not in images:
-                hint = _nearest(spec.image, sorted(images))
+                hint = nearest(spec.image, sorted(images))
                 fail((*at, "image"), f"targets.{name}: there is no image {spec.image!r}", hint)
             if spec.hypervisor not in lab.hypervisors:
-                hint = _nearest(spec.hypervisor, lab.hypervisors)
+                hint = nearest(spec.hypervisor, lab.hypervisors)
                 what = f"targets.{name}: there is no hypervisor {spec.hypervisor!r}"
                 fail((*at, "hypervisor"), what, hint)
         if isinstance(spec, SSHSpec) and spec.identity is not None:
@@ -220,17 +113,20 @@ def _check_references(lab: Lab, lines: dict[Path_, int], images: Collection[str]
             name = getattr(pair, side)
             if name not in lab.targets:
                 what = f"pairs: there is no target {name!r}"
-                fail(("pairs", index, side), what, _nearest(name, lab.targets))
+                fail(("pairs", index, side), what, nearest(name, lab.targets))
         if pair.guest == pair.metal:
             fail(("pairs", index), f"pairs: {pair.guest!r} is paired with itself", "name two")
 
 
 def _check_key(identity: Path, fail: Any) -> None:
     try:
+        status = identity.stat()
+        if not stat.S_ISREG(status.st_mode):
+            fail(f"the private key {identity} is not a file", "check the path")
         with identity.open("rb"):
-            mode = identity.stat().st_mode & 0o077
+            pass
     except OSError as error:
         fail(f"the private key {identity} cannot be read: {error.strerror}", "check the path")
         return
-    if mode:
+    if status.st_mode & 0o077:
         fail(f"the private key {identity} is readable by others", f"run: chmod 600 {identity}")

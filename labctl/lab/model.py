@@ -22,50 +22,107 @@ from pydantic import (
 
 from labctl import paths
 
-_SIZE = re.compile(r"^\s*(\d+)\s*([A-Za-z]*)\s*$")
+_SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 _MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
 _GUESSES = {"m": "MiB", "mb": "MiB", "mib": "MiB", "g": "GiB", "gb": "GiB", "gib": "GiB"}
+_MIN_MIB, _MAX_MIB = 128, 1024**3  # 1 PiB
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s]+([/?]\S*)?|/\S*)")
+_TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
 def parse_memory(value: Any) -> int:
     """``"1GiB"`` -> 1024 (MiB). Decimal and bare units are refused: they are ambiguous."""
-    match = _SIZE.match(str(value))
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{value!r} is not a size; write it like 512MiB or 2GiB")
+    match = _SIZE.fullmatch(str(value))
     if not match:
         raise ValueError(f"{value!r} is not a size; write it like 512MiB or 2GiB")
-    number, unit = int(match[1]), match[2]
+    number, unit = match[1].lstrip("0") or "0", match[2]
     if unit not in _MIB:
         guess = _GUESSES.get(unit.lower(), "MiB")
         what = f"the unit {unit!r} is not known" if unit else "the unit is missing"
-        raise ValueError(f"{what}; write {number}{guess} (MiB, GiB or TiB)")
-    return number * _MIB[unit]
+        raise ValueError(f"{what}; write {number[:20]}{guess} (MiB, GiB or TiB)")
+    # The length first: Python refuses to convert thousands of digits.
+    size = int(number) * _MIB[unit] if len(number) < 20 else _MAX_MIB + 1
+    if not _MIN_MIB <= size <= _MAX_MIB:
+        raise ValueError(f"{number[:20]}{unit} is out of range; from {_MIN_MIB}MiB to 1024TiB")
+    return size
 
 
 def _text(value: Any) -> Any:
-    if isinstance(value, bool | int | float):
+    if not isinstance(value, str | dict | list | None):
+        kind = type(value).__name__
+        shown = "" if isinstance(value, bytes) else f" {value}"
         raise ValueError(
-            f"YAML reads this as the {type(value).__name__} {value!r}, a text is wanted; "
-            f"put it in quotes"
+            f"YAML reads this as the {kind}{shown}, a text is wanted; put it in quotes"
         )
+    if isinstance(value, str) and not value.isprintable():
+        raise ValueError(f"{value!r} has control characters; remove them")
+    return value
+
+
+def _no_template(value: str) -> str:
+    """Ansible would expand it."""
+    if any(mark in value for mark in _TEMPLATE_MARKS):
+        raise ValueError(f"{value!r} has the marks of a template ({{{{, {{%, {{#); remove them")
     return value
 
 
 def _absolute(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError(f"{value!r} must be an absolute path on the target")
+    return _no_template(value)
+
+
+def _word(value: str) -> str:
+    """What becomes a word of ssh's command line."""
+    if not value or " " in value:
+        raise ValueError(f"{value!r} is empty or has spaces; write a name or an address")
+    if value.startswith("-"):
+        raise ValueError(f"{value!r} begins with '-'; ssh would take it for an option")
+    return _no_template(value)
+
+
+def _uri(value: str) -> str:
+    if value in ("auto", "embed"):
+        return value
+    try:
+        urlsplit(value).port  # noqa: B018  (raises for brackets and ports that are none)
+        valid = _URI.fullmatch(value) is not None
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError(
+            f"{value!r} is not a libvirt URI; write auto, or one like qemu:///system "
+            f"or qemu+ssh://HOST/system"
+        )
     return value
 
 
 def _user_path(value: Any) -> Any:
-    return Path(value).expanduser() if isinstance(value, str) else value
+    if isinstance(value, Path):  # a model made from another's values
+        return value
+    text = _text(value)
+    if not isinstance(text, str):
+        return text
+    if not text:
+        raise ValueError("this path is empty; remove the key or name a file")
+    try:
+        return Path(_no_template(text)).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{text!r} names a user who is not known here; check the path") from None
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-MemoryMiB = Annotated[int, BeforeValidator(parse_memory), Field(ge=128)]
+Word = Annotated[Text, AfterValidator(_word)]
+MemoryMiB = Annotated[int, BeforeValidator(parse_memory)]
 RemotePath = Annotated[Text, AfterValidator(_absolute)]
 UserPath = Annotated[Path, BeforeValidator(_user_path)]
+URI = Annotated[Text, AfterValidator(_uri)]
 Accel = Literal["auto", "kvm", "tcg"]
 Init = Literal["minimal", "systemd"]
-Vcpus = Annotated[int, Field(ge=1, le=256)]
+Vcpus = Annotated[int, Field(strict=True, ge=1, le=256)]
+Flag = Annotated[bool, Field(strict=True)]
 Name = Annotated[Text, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 
 
@@ -82,10 +139,16 @@ class Defaults(_Model):
     init: Init = "minimal"
 
 
-class Hypervisor(_Model):
-    """A libvirt connection: ``auto`` or any libvirt URI."""
+class UserConfig(_Model):
+    """The user's own ``config.yaml``: defaults that stand below the lab file's."""
 
-    uri: Text = "auto"
+    defaults: Defaults | None = None
+
+
+class Hypervisor(_Model):
+    """A libvirt connection: ``auto``, ``embed`` or any libvirt URI."""
+
+    uri: URI = "auto"
 
     @property
     def machine(self) -> str:
@@ -109,15 +172,15 @@ class SSHSpec(_Model):
     """
 
     kind: Literal["ssh"]
-    host: Text
-    port: int = Field(22, ge=1, le=65535)
-    user: Text = "root"
+    host: Word
+    port: int = Field(22, strict=True, ge=1, le=65535)
+    user: Word = "root"
     identity: UserPath | None = None
     known_hosts: UserPath | None = None
     workdir: RemotePath
     machine: Text | None = None
-    reboot: bool = False
-    legacy_ssh: bool = False
+    reboot: Flag = False
+    legacy_ssh: Flag = False
 
 
 class VMSpec(_Model):

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from labctl.errors import ConfigError
-from labctl.lab import VMSpec, load_lab
+from labctl.lab import VMSpec, load_lab, locate
 from labctl.lab.template import write_lab_file
 
 IMAGES = {"debian-12", "freebsd-9.3"}
+LOCAL = "lab: x\ntargets: {a: {kind: local}}\n"
+SSH = "lab: x\ntargets:\n  a: {{kind: ssh, host: h, workdir: /w, {}}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +65,58 @@ def test_the_lab_file_beats_the_users_own_defaults(tmp_path: Path) -> None:
     assert (lab.vm("a").vcpus, lab.vm("a").memory) == (3, 2048)
     config.write_text("defaults:\n  memory: 2GB\n")
     assert error_of(tmp_path, text).where == f"{config}:2"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        ("- a\n", 1, "a mapping of keys is wanted here, not a list", ""),
+        ("abc\n", 1, "a mapping of keys is wanted here, not the text 'abc'", ""),
+        ("\ndefault: {vcpus: 2}\n", 2, "default: there is no such key", "did you mean defaults?"),
+        ("defaults:\n  vcpu: 2\n", 2, "defaults.vcpu: there is no such key", "did you mean vcpus?"),
+        ("defaults: []\n", 1, "defaults: a mapping of keys is wanted", ""),
+    ],
+)
+def test_the_users_own_file_is_checked_too(
+    tmp_path: Path, text: str, line: int, message: str, hint: str
+) -> None:
+    config = tmp_path / "config" / "labctl" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(text)
+    error = error_of(tmp_path, LOCAL)
+    assert error.where == f"{config}:{line}"
+    assert error.message.startswith(message)
+    assert hint in error.hint
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "defaults:\n"])
+def test_an_empty_file_of_the_users_own_is_fine(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "config" / "labctl" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text(text)
+    assert load_lab(lab_file(tmp_path, LOCAL), images=IMAGES).defaults.vcpus == 2
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "auto", "embed", "qemu:///system", "qemu:///embed?root=/a", "qemu+ssh://me@big:22/system",
+        "qemu+ssh://big", "qemu+tcp://[::1]/system", "test:///default",
+    ],
+)  # fmt: skip
+def test_a_uri_of_libvirt_is_taken(tmp_path: Path, uri: str) -> None:
+    text = f"{LOCAL}hypervisors: {{local: {{uri: '{uri}'}}}}\n"
+    assert load_lab(lab_file(tmp_path, text), images=IMAGES).hypervisors["local"].uri == uri
+
+
+def test_quoted_names_and_plain_aliases_are_fine(tmp_path: Path) -> None:
+    text = "lab: x\ntargets:\n  '1': &a {kind: local}\n  'on': *a\n"
+    assert set(load_lab(lab_file(tmp_path, text), images=IMAGES).targets) == {"1", "on"}
+
+
+def test_a_file_name_that_cannot_be_is_no_lab_file() -> None:
+    with pytest.raises(ConfigError, match="no lab file here"):
+        locate(Path("a" * 5000))
 
 
 CASES = {
@@ -160,6 +214,99 @@ CASES = {
     "not yaml": ("lab: [x\n", 2, "not valid YAML", ""),
     "too many vcpus": (
         "lab: x\ntargets:\n  a: {kind: vm, image: debian-12, vcpus: 0}\n", 3, "vcpus", "",
+    ),
+    # What is not the shape that is wanted.
+    "defaults a list": (f"{LOCAL}defaults: [a]\n", 3, "defaults: a mapping of keys is wanted here, not a list", ""),
+    "defaults an empty list": (f"{LOCAL}defaults: []\n", 3, "a mapping of keys is wanted here", ""),
+    "defaults a text": (f"{LOCAL}defaults: abc\n", 3, "not the text 'abc'", ""),
+    "defaults a number": (f"{LOCAL}defaults: 3\n", 3, "a mapping of keys is wanted here, not 3", ""),
+    "hypervisors a list": (f"{LOCAL}hypervisors: []\n", 3, "a mapping of names to hypervisors is wanted", ""),
+    "targets a list": ("lab: x\ntargets: [a]\n", 2, "a mapping of names to targets is wanted here, not a list", ""),
+    "target a text": ("lab: x\ntargets:\n  a: local\n", 3, "targets.a: a mapping of keys is wanted", ""),
+    "pairs a text": (f"{LOCAL}pairs: a\n", 3, "a list is wanted here, not the text 'a'", "- "),
+    "pairs null": (f"{LOCAL}pairs:\n", 3, "a list is wanted here, not nothing", "- "),
+    "the model's own field": (f"{LOCAL}path: /etc\n", 3, "path: there is no such key", "known: lab"),
+    # YAML that is valid but not wanted.
+    "alias of itself": ("lab: x\ntargets: &a\n  a: *a\n", 2, "within what it is an alias of", ""),
+    "list of itself": ("lab: &x [*x]\n", 1, "within what it is an alias of", ""),
+    "deep lists": ("lab: x\ntargets: " + "[" * 3000, 2, "nested more than 50 levels deep", ""),
+    "deep mappings": (
+        "".join(f"{' ' * n}a:\n" for n in range(1500)), 51, "nested more than 50 levels deep", "",
+    ),
+    "deep aliases": (
+        "a0: &a0 {}\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 60)),
+        1, "nested more than 50 levels deep", "",
+    ),
+    "alias bomb": (
+        "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 8)),
+        1, "more than 100000 values", "aliases",
+    ),
+    "merge key": (
+        "lab: x\ntargets:\n  a: &a {kind: local}\n  b:\n    <<: *a\n", 5, "merge keys (<<) are not supported", "",
+    ),
+    "complex key": ("lab: x\n? [a]\n: 1\n", 2, "a list cannot be a key", "a name"),
+    "null as a name": ("lab: x\ntargets:\n  null: {kind: local}\n", 3, "key 'null' as null", "quotes"),
+    "number as a name": ("lab: x\ntargets:\n  1: {kind: local}\n", 3, "key '1' as an integer", "quotes"),
+    "truth as a name": ("lab: x\ntargets:\n  on: {kind: local}\n", 3, "key 'on' as a truth value", "quotes"),
+    "unknown tag": ("lab: !foo x\n", 1, "the tag '!foo' is not known", "remove it"),
+    "unknown tag of a mapping": ("lab: x\ntargets: !foo {}\n", 2, "the tag '!foo' is not known", ""),
+    "set": ("lab: x\ntargets: !!set {}\n", 2, "the tag '!!set' is not known", ""),
+    "bad int": ("lab: !!int x\n", 1, "'x' is not valid as an integer", "quotes"),
+    "empty int": ("lab: !!int ''\n", 1, "'' is not valid as an integer", "quotes"),
+    "bad float": ("lab: !!float x\n", 1, "'x' is not valid as a float", ""),
+    "bad bool": ("lab: !!bool x\n", 1, "'x' is not valid as a truth value", ""),
+    "bad binary": ("lab: !!binary x\n", 1, "'x' is not valid as base64", ""),
+    "binary": ("lab: !!binary eA==\ntargets: {a: {kind: local}}\n", 1, "lab: YAML reads this as the bytes", ""),
+    "bad timestamp": ("lab: !!timestamp x\n", 1, "'x' is not valid as a timestamp", ""),
+    "no such date": ("lab: 2020-13-45\n", 1, "'2020-13-45' is not valid as a timestamp", "quotes"),
+    "date": ("lab: 2020-12-24\ntargets: {a: {kind: local}}\n", 1, "the date 2020-12-24", "quotes"),
+    "long integer": (f"lab: {'7' * 5000}\n", 1, "is not valid as an integer", "quotes"),
+    "long hexadecimal": (f"lab: 0x{'7' * 9000}\n", 1, "too large", "quotes"),
+    "NUL in the file": ("lab: x\ny: \0\n", 2, "the character U+0000 may not stand here", "remove"),
+    # Values.
+    "nobody's identity": (SSH.format("identity: ~nosuchuser/x"), 3, "names a user who is not known", "path"),
+    "nobody's known_hosts": (SSH.format("known_hosts: ~nosuchuser/x"), 3, "names a user who is not known", ""),
+    "NUL in identity": (SSH.format(r'identity: "/a\0"'), 3, "has control characters", "remove"),
+    "empty identity": (SSH.format("identity: ''"), 3, "this path is empty", ""),
+    "identity a directory": (SSH.format("identity: /"), 3, "is not a file", "path"),
+    "NUL in machine": (SSH.format(r'machine: "a\0"'), 3, "has control characters", ""),
+    "NUL in workdir": (
+        'lab: x\ntargets:\n  a: {kind: local, workdir: "/a\\0"}\n', 3, "has control characters", "",
+    ),
+    "template in workdir": (
+        "lab: x\ntargets:\n  a: {kind: local, workdir: '/a/{{ b }}'}\n", 3, "marks of a template", "remove",
+    ),
+    "template block": ("lab: x\ntargets:\n  a: {kind: local, workdir: '/{%b'}\n", 3, "marks of a template", ""),
+    "template comment": ("lab: x\ntargets:\n  a: {kind: local, workdir: '/{#b'}\n", 3, "marks of a template", ""),
+    "empty host": ("lab: x\ntargets:\n  a: {kind: ssh, host: '', workdir: /w}\n", 3, "is empty or has spaces", ""),
+    "two hosts": ("lab: x\ntargets:\n  a: {kind: ssh, host: b c, workdir: /w}\n", 3, "is empty or has spaces", ""),
+    "option as host": (
+        "lab: x\ntargets:\n  a: {kind: ssh, host: -oX=y, workdir: /w}\n", 3, "begins with '-'", "option",
+    ),
+    "NUL in host": (
+        'lab: x\ntargets:\n  a: {kind: ssh, host: "a\\0", workdir: /w}\n', 3, "has control characters", "",
+    ),
+    "option as user": (SSH.format("user: -x"), 3, "targets.a.user: '-x' begins with '-'", ""),
+    "port in quotes": (SSH.format("port: '22'"), 3, "a whole number is wanted here, not the text '22'", "quotes"),
+    "port out of range": (SSH.format("port: 65536"), 3, "65536 is out of range", "at most 65535"),
+    "reboot in quotes": (SSH.format("reboot: 'no'"), 3, "true or false is wanted here", "quotes"),
+    "vcpus a truth": (f"{LOCAL}defaults: {{vcpus: true}}\n", 3, "a whole number is wanted here, not true", ""),
+    "vcpus a text": (f"{LOCAL}defaults: {{vcpus: '2'}}\n", 3, "a whole number is wanted here", "quotes"),
+    "vcpus a fraction": (f"{LOCAL}defaults: {{vcpus: 2.0}}\n", 3, "a whole number is wanted here, not 2.0", "point"),
+    "unknown accelerator": (f"{LOCAL}defaults: {{accel: hvf}}\n", 3, "'hvf' is not possible", "'auto', 'kvm' or 'tcg'"),
+    "too much memory": (
+        f"{LOCAL}defaults: {{memory: 99999999999999999999TiB}}\n", 3, "is out of range", "to 1024TiB",
+    ),
+    "too long memory": (f"{LOCAL}defaults: {{memory: {'9' * 5000}MiB}}\n", 3, "is out of range", "to 1024TiB"),
+    "too little memory": (f"{LOCAL}defaults: {{memory: 127MiB}}\n", 3, "127MiB is out of range", "from 128MiB"),
+    "memory a truth": (f"{LOCAL}defaults: {{memory: true}}\n", 3, "True is not a size", "512MiB"),
+    "foreign digits": (f"{LOCAL}defaults: {{memory: ٥١٢MiB}}\n", 3, "is not a size", "512MiB"),
+    "no URI": (f"{LOCAL}hypervisors: {{local: {{uri: garbage}}}}\n", 3, "'garbage' is not a libvirt URI", "auto"),
+    "empty URI": (f"{LOCAL}hypervisors: {{local: {{uri: ''}}}}\n", 3, "'' is not a libvirt URI", "auto"),
+    "NUL in URI": (f'{LOCAL}hypervisors: {{local: {{uri: "qemu:///\\0"}}}}\n', 3, "has control characters", ""),
+    "half an address in a URI": (
+        f"{LOCAL}hypervisors: {{local: {{uri: 'qemu://[::1/system'}}}}\n", 3, "is not a libvirt URI", "",
     ),
 }  # fmt: skip
 
