@@ -148,6 +148,10 @@ class _Builder:
                 f"YAML reads the key {_shown(node.value)} as {_type(node.tag)}, not as a name",
                 _QUOTE,
             )
+        if not node.value.isprintable():
+            raise self._error(
+                node, f"the key {_shown(node.value)} has control characters", "remove them"
+            )
         return str(node.value)
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:

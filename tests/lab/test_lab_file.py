@@ -249,6 +249,8 @@ CASES = {
     "null as a name": ("lab: x\ntargets:\n  null: {kind: local}\n", 3, "key 'null' as null", "quotes"),
     "number as a name": ("lab: x\ntargets:\n  1: {kind: local}\n", 3, "key '1' as an integer", "quotes"),
     "truth as a name": ("lab: x\ntargets:\n  on: {kind: local}\n", 3, "key 'on' as a truth value", "quotes"),
+    "control character in a key": (LOCAL + '"b\\n": 1\n', 3, "the key 'b\\n' has control", "remove"),
+    "half a character as a key": (LOCAL + '"\\ud800": 1\n', 3, "the key '\\ud800' has control", "remove"),
     "unknown tag": ("lab: !foo x\n", 1, "the tag '!foo' is not known", "remove it"),
     "unknown tag of a mapping": ("lab: x\ntargets: !foo {}\n", 2, "the tag '!foo' is not known", ""),
     "set": ("lab: x\ntargets: !!set {}\n", 2, "the tag '!!set' is not known", ""),
