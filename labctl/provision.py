@@ -141,6 +141,7 @@ def up(
                 running[name] = had
     targets: dict[str, Target] = {}
     current: set[str] = set()
+    workloads = sorted(load_workloads())
 
     def reach(name: str) -> None:
         result, guest = results[name], running.get(name)
@@ -159,7 +160,7 @@ def up(
                     deadline=time.monotonic() + timeout,
                 )
             # A sweep compares checksums before it measures; `up` is to be quick.
-            if is_current(target, sorted(load_workloads()), sums=False):
+            if is_current(target, workloads, sums=False):
                 current.add(name)
             else:
                 check(target)

@@ -65,7 +65,7 @@ class SweepDisplay:
             if event.kind in ("done", "failed"):
                 self._done += 1
                 self._progress.update(self._task, completed=self._done)
-            if event.kind in ("failed", "lost") or event.kind == "noise":
+            if event.kind in ("failed", "lost", "noise"):
                 self._output.warn(f"{event.target}: {event.message}")
             elif event.kind == "boot":
                 self._output.say(f"{event.target}: {event.message}")
