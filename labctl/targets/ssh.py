@@ -30,6 +30,8 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 # `exec` and `env` are the same to sh and csh; what follows goes to sh by standard input.
 _START = "exec env LC_ALL=C /bin/sh"
 _KEEPALIVE = 15  # seconds
+_NOTICED = 0.5
+"""Seconds within which Paramiko notices that a connection has ended."""
 
 
 class SSHTarget(PosixTarget):
@@ -108,8 +110,28 @@ class SSHTarget(PosixTarget):
             return PipeChannel(["ssh", *self._ssh_options(), "-T", *destination, _START])
         with self._client_lock:
             transport = self._client.get_transport() if self._client else None
+            fresh = not transport or not transport.is_active()
+            if not transport or fresh:
+                transport = self._connected(deadline)
+        try:
+            return SSHChannel(self._start_sh(transport, deadline))
+        except UnavailableError:
+            # A connection can be dead before Paramiko's thread has noticed. Nothing has been
+            # asked of the target yet, so that a new one repeats nothing.
+            if fresh or not _closed(transport, deadline):
+                raise
+        with self._client_lock:
+            transport = self._client.get_transport() if self._client else None
             if not transport or not transport.is_active():
                 transport = self._connected(deadline)
+        return SSHChannel(self._start_sh(transport, deadline))
+
+    def _start_sh(self, transport: paramiko.Transport, deadline: float) -> paramiko.Channel:
+        """A channel on which sh runs.
+
+        Raises:
+            UnavailableError: the server, or the connection, gave none.
+        """
         try:
             channel = transport.open_session(timeout=_left(deadline))
             channel.exec_command(_START)
@@ -127,7 +149,7 @@ class SSHTarget(PosixTarget):
                 hint="look at the server's log; the connection may have been lost",
                 detail=str(error),
             ) from error
-        return SSHChannel(channel)
+        return channel
 
     def _ssh_options(self) -> list[str]:
         return openssh.options(
@@ -288,3 +310,10 @@ class SSHTarget(PosixTarget):
 def _left(deadline: float) -> float:
     """Seconds until ``deadline``, never nothing: 0 means "for ever" to some callees."""
     return max(0.05, deadline - time.monotonic())
+
+
+def _closed(transport: paramiko.Transport, deadline: float) -> bool:
+    """Whether the connection proves to be dead, given a moment to be noticed."""
+    if time.monotonic() < deadline:
+        transport.join(min(_NOTICED, _left(deadline)))
+    return not transport.is_active()

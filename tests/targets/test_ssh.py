@@ -1,5 +1,6 @@
 """SSH targets against real servers: host keys, authentication, login shells, reboots."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -82,6 +83,14 @@ def test_a_lost_connection_is_an_error_once_and_a_new_one_after(sshd, ssh_target
         ssh_target.run("echo on", timeout=10)
     assert raised.value.where == "box"
     assert ssh_target.run("echo on").stdout == "on\n"
+
+
+def test_a_connection_that_died_unnoticed_is_replaced_before_anything_is_asked(ssh_target):
+    ssh_target.connect()
+    for _ in range(20):  # Paramiko's thread notices some time later, or sooner
+        ssh_target._client.get_transport().sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.closing(ssh_target.shell()) as shell:
+            assert shell.run("echo on", timeout=10).stdout == "on\n"
 
 
 def test_a_machine_that_stands_still_is_told_from_a_server_that_refuses(sshd):
