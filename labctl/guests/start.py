@@ -23,7 +23,7 @@ from labctl.hypervisor import accel, domain, ports
 from labctl.hypervisor.connection import Connection, connect
 from labctl.hypervisor.console import Watcher, tail
 from labctl.hypervisor.domain import DomainSpec
-from labctl.images.builder import GuestIdentity, get_builder
+from labctl.images.builder import GuestIdentity, GuestSettings, get_builder
 from labctl.images.catalogue import Recipe
 from labctl.images.keys import ensure_keypair
 from labctl.images.store import ImageStore
@@ -144,7 +144,9 @@ def _prepare(
         host_key_pub=host_key_pub,
         authorized_key=authorized,
     )
-    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, init=spec.init)
+    boot = get_builder(recipe.builder).prepare_guest(
+        image, home, identity, GuestSettings(init=spec.init, nic=recipe.hardware.nic)
+    )
     hardware = recipe.hardware
     port = ports.claim_port(domain_name(lab, name), ports.default_directory())
     cpu = hardware.cpu.kvm if choice.accel == "kvm" else hardware.cpu.tcg

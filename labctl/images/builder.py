@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from labctl.errors import ConfigError
 
@@ -44,6 +44,44 @@ class GuestIdentity:
     host_key: Path
     host_key_pub: str
     authorized_key: str
+
+
+@dataclass(frozen=True)
+class GuestSettings:
+    """How one guest differs from the others of its image; from recipe and lab file.
+
+    Attributes:
+        init: one of the recipe's ``inits``, or None.
+        cmdline: words to add to the kernel's command line (direct kernel boot only).
+        tunables: set by the boot loader, such as ``kern.hz``.
+        sysctls: set by the guest's own start-up.
+        nic: the network device, as in ``Hardware.nic``.
+        network: "user" (QEMU's user-mode network, whose address is known beforehand) or
+            "dhcp" (any other: a libvirt network, a real one).
+    """
+
+    init: str | None = None
+    cmdline: str = ""
+    tunables: Mapping[str, str] = field(default_factory=dict)
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    nic: str = ""
+    network: Literal["user", "dhcp"] = "user"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an image's ingredients come from, if not from where its recipe says.
+
+    Attributes:
+        sets: a directory, or the URL of one, that holds the release's sets themselves.
+        mirror: URL that stands for the recipe's archive; the same files are expected.
+    """
+
+    sets: str = ""
+    mirror: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.sets or self.mirror)
 
 
 @dataclass(frozen=True)
@@ -119,8 +157,19 @@ class Builder(Protocol):
             pydantic.ValidationError, ConfigError: it is wrong.
         """
 
+    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+        """Bring what the content of the image depends on and the recipe cannot tell.
+
+        Called before ``stages`` by a build, not by a look at what is there. Does nothing where
+        it is there already, unless a ``source`` is named.
+
+        Raises:
+            ConfigError: this image takes nothing from a ``source``.
+            UnavailableError: it cannot be had, or is not what it should be.
+        """
+
     def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
-        """The work, in order. Touches nothing but the recipe's files.
+        """The work, in order. Reads nothing but the recipe's files and what ``fetch`` recorded.
 
         Raises:
             ConfigError: an option is unknown or has a wrong value.
@@ -130,7 +179,7 @@ class Builder(Protocol):
         """Which files of the finished stages make the image."""
 
     def prepare_guest(
-        self, image: Image, directory: Path, identity: GuestIdentity, init: str | None = None
+        self, image: Image, directory: Path, identity: GuestIdentity, settings: GuestSettings
     ) -> GuestBoot:
         """Make what one guest boots from ``image``, in ``directory``.
 
@@ -138,7 +187,7 @@ class Builder(Protocol):
         is written anew. Must not be called while the guest runs.
 
         Raises:
-            ConfigError: the image has no such ``init``.
+            ConfigError: a setting is not one that this system has.
             UnavailableError: a program is missing or failed.
         """
 

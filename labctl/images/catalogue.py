@@ -7,6 +7,7 @@ builder's business (``labctl.images.builder``), which also checks the recipe's `
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,14 @@ class Cpu(_Model):
 
 
 class Hardware(_Model):
-    """The virtual hardware that the image's drivers expect. ``memory_mib`` is the default."""
+    """The virtual hardware that the image's drivers expect.
+
+    Attributes:
+        memory_mib: the default.
+        video: "vga" for boot code that prints by the BIOS; it costs nothing that is measured.
+        smbios_product: product name of the machine (SMBIOS type 1); "" is QEMU's own. Some
+            kernels decide by it whether they are a guest.
+    """
 
     machine: str
     cpu: Cpu
@@ -38,6 +46,8 @@ class Hardware(_Model):
     nic: Literal["virtio-net-pci", "e1000"]
     max_vcpus: int = Field(ge=1)
     memory_mib: int = Field(ge=64)
+    video: Literal["none", "vga"] = "none"
+    smbios_product: str = Field(default="", pattern=r"^[ -~]*$")
 
 
 class Ssh(_Model):
@@ -56,6 +66,8 @@ class Recipe(_Model):
         inits: what ``init`` a guest may choose; the first is the default, none means that
             the system has only its own.
         disk_mib: size of the guest's disk.
+        tunables, sysctls: what the guest's boot loader and start-up set, where the builder
+            supports it.
         build: what the builder needs, checked by the builder.
     """
 
@@ -67,6 +79,8 @@ class Recipe(_Model):
     disk_mib: int = Field(ge=64)
     ssh: Ssh = Field(default_factory=Ssh)
     hardware: Hardware
+    tunables: dict[str, str] = {}
+    sysctls: dict[str, str] = {}
     build: dict[str, Any] = {}
     _directory: Path = PrivateAttr(default=Path())
 
@@ -96,36 +110,71 @@ class Recipe(_Model):
         return wanted
 
 
-def load_recipe(path: Path) -> Recipe:
-    """Read and check one ``recipe.yaml``.
+def load_recipes(path: Path) -> list[Recipe]:
+    """Read and check one ``recipe.yaml``: one recipe, or one for each of its ``releases``.
+
+    A release's part is laid over the rest of the file, key by key; its recipe is called
+    ``<name>-<release>``. The releases stand in the file's order.
 
     Raises:
         ConfigError: unreadable, unknown or missing keys, or a ``build`` part that the
             builder refuses.
     """
     try:
-        recipe = Recipe.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-        recipe._directory = path.parent
-        if recipe.name != path.parent.name:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ConfigError("a recipe is a mapping", where=str(path))
+        if content.get("name") != path.parent.name:
             raise ConfigError(
-                f"the name {recipe.name!r} differs from its directory's", where=str(path)
+                f"the name {content.get('name')!r} differs from its directory's", where=str(path)
             )
-        get_builder(recipe.builder).check(recipe)
+        releases = content.pop("releases", None)
+        if releases is None:
+            return [_recipe(content, path)]
+        common = {key: value for key, value in content.items() if key != "name"}
+        return [
+            _recipe({**_laid_over(common, part or {}), "name": f"{content['name']}-{name}"}, path)
+            for name, part in releases.items()
+        ]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"the recipe cannot be read: {error}", where=str(path)) from None
+
+
+def _recipe(content: Mapping[str, Any], path: Path) -> Recipe:
+    try:
+        recipe = Recipe.model_validate(content)
+        recipe._directory = path.parent
+        get_builder(recipe.builder).check(recipe)
     except ValidationError as error:
         first, *more = (
             f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()
         )
-        raise ConfigError(first, where=str(path), detail="\n".join(more)) from None
+        raise ConfigError(
+            f"{content.get('name')}: {first}", where=str(path), detail="\n".join(more)
+        ) from None
     return recipe
+
+
+def _laid_over(common: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """``common`` with the values of ``part``; mappings are merged, all else is replaced."""
+    merged = dict(common)
+    for key, value in part.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            merged[key] = _laid_over(below, value)
+        else:
+            merged[key] = value
+    return merged
 
 
 def load_catalogue(directory: Path | None = None) -> dict[str, Recipe]:
     """All recipes by name; of labctl itself unless a ``directory`` is given."""
     base = directory or paths.data_dir("images")
-    recipes = (load_recipe(path) for path in sorted(base.glob("*/recipe.yaml")))
-    return {recipe.name: recipe for recipe in recipes}
+    return {
+        recipe.name: recipe
+        for path in sorted(base.glob("*/recipe.yaml"))
+        for recipe in load_recipes(path)
+    }
 
 
 def find_recipe(name: str, directory: Path | None = None) -> Recipe:

@@ -24,8 +24,11 @@ from labctl.images import cpio, kmodules
 from labctl.images.builder import (
     GuestBoot,
     GuestIdentity,
+    GuestSettings,
     ImageFiles,
     Options,
+    Progress,
+    Source,
     Stage,
     StageContext,
 )
@@ -176,6 +179,14 @@ class DebianBuilder:
             if not path.exists():
                 raise ConfigError(f"{recipe.name}: {path.name} is missing", where=str(path))
 
+    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+        """Nothing: its stages fetch packages by apt's own sources."""
+        if source:
+            raise ConfigError(
+                f"{recipe.name} is not made of sets",
+                hint="its packages come from the apt sources of this machine",
+            )
+
     def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
         """``root``, ``kernel``, ``initramfs``, ``disk``."""
         plan = _plan(recipe, options)
@@ -213,11 +224,18 @@ class DebianBuilder:
         )
 
     def prepare_guest(
-        self, image: Image, directory: Path, identity: GuestIdentity, init: str | None = None
+        self, image: Image, directory: Path, identity: GuestIdentity, settings: GuestSettings
     ) -> GuestBoot:
         """Overlay, and an initrd that carries the guest's name and keys (mode 0600)."""
         assert image.initrd is not None
-        chosen = INITS[image.recipe.init(init)]
+        for key in ("tunables", "sysctls"):
+            if getattr(settings, key):
+                raise ConfigError(
+                    f"an image of Debian takes no {key}",
+                    where=image.name,
+                    hint="use `cmdline`, such as `cmdline: sysctl.kernel.randomize_va_space=0`",
+                )
+        chosen = INITS[image.recipe.init(settings.init)]
         disk = ensure_overlay(image, directory)
         initrd = directory / "initrd"
         planted = cpio.archive(identity_files(identity))
@@ -226,7 +244,7 @@ class DebianBuilder:
             disk=disk,
             kernel=image.kernel,
             initrd=initrd,
-            cmdline=f"{image.cmdline} labctl.init={chosen}",
+            cmdline=f"{image.cmdline} labctl.init={chosen} {settings.cmdline}".strip(),
             host_key=public_key(identity.host_key_pub),
         )
 

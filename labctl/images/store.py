@@ -27,6 +27,7 @@ from labctl.images.builder import (
     ImageFiles,
     Options,
     Progress,
+    Source,
     Stage,
     get_builder,
     no_progress,
@@ -100,26 +101,34 @@ class ImageStore:
         return _read(self.root / recipe.name / key, recipe)
 
     def build(
-        self, recipe: Recipe, *, options: Options | None = None, progress: Progress = no_progress
+        self,
+        recipe: Recipe,
+        *,
+        options: Options | None = None,
+        source: Source | None = None,
+        progress: Progress = no_progress,
     ) -> Image:
         """The image of this content, built if it is not there.
 
-        One build of a recipe at a time; a second waits and says for whom.
+        One build of a recipe at a time; a second waits and says for whom. A ``source`` that
+        brings something new makes this another content.
 
         Raises:
             UnavailableError: a program, the network or disk space is missing.
             ConfigError: an option or the recipe does not fit.
         """
         chosen = dict(options or {})
-        found = self.find(recipe, **chosen)
+        found = None if source else self.find(recipe, **chosen)
         if found:
             return found
-        stages, key = _plan(recipe, chosen)
+        builder = get_builder(recipe.builder)
         home = self.root / recipe.name
         with self._locked(recipe.name, progress):
+            builder.fetch(recipe, chosen, source or Source(), progress)
             found = self.find(recipe, **chosen)
             if found:
                 return found
+            stages, key = _plan(recipe, chosen)
             scratch = home / "tmp"
             remove_tree(scratch)
             scratch.mkdir(parents=True, exist_ok=True)
@@ -127,7 +136,7 @@ class ImageStore:
             work = Path(tempfile.mkdtemp(dir=scratch))
             try:
                 results = run_stages(stages, home / "stages", work, progress)
-                files = get_builder(recipe.builder).assemble(recipe, chosen, results)
+                files = builder.assemble(recipe, chosen, results)
                 _finish(recipe, chosen, key, files, work / key, home / key)
                 forget_others(stages, home / "stages")
             finally:

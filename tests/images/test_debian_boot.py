@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plain_qemu import PlainQemu
 
-from labctl.images.builder import GuestIdentity, get_builder
+from labctl.images.builder import GuestIdentity, GuestSettings, get_builder
 from labctl.images.catalogue import find_recipe
 from labctl.images.keys import ensure_keypair
 from labctl.images.store import Image, ImageStore
@@ -33,7 +33,9 @@ def guest(image, tmp_path):
     identity = GuestIdentity("guest-7", tmp_path / "host", public, authorized)
 
     def make(init: str | None = None) -> PlainQemu:
-        boot = get_builder("debian").prepare_guest(image, tmp_path, identity, init)
+        boot = get_builder("debian").prepare_guest(
+            image, tmp_path, identity, GuestSettings(init=init)
+        )
         assert boot.initrd is not None
         assert stat.S_IMODE(boot.initrd.stat().st_mode) == 0o600
         return PlainQemu(image.recipe, boot, tmp_path, tmp_path / "id")

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from labctl.errors import ConfigError
-from labctl.images.catalogue import find_recipe, load_catalogue, load_recipe
+from labctl.images.catalogue import find_recipe, load_catalogue, load_recipes
 
 DEBIAN = load_catalogue()["debian-12"]
 
@@ -28,7 +28,7 @@ def test_every_recipe_of_the_catalogue_is_valid_and_named_like_its_directory():
 
 
 def test_a_copy_of_a_recipe_in_another_directory_loads(tmp_path):
-    recipe = load_recipe(write(tmp_path))
+    [recipe] = load_recipes(write(tmp_path))
     assert (recipe.name, recipe.default_init) == ("mine", "minimal")
     assert load_catalogue(tmp_path) == {"mine": recipe}
 
@@ -49,7 +49,7 @@ def test_a_copy_of_a_recipe_in_another_directory_loads(tmp_path):
 def test_a_wrong_recipe_is_refused_by_key(tmp_path, changes, said):
     path = write(tmp_path, **changes)
     with pytest.raises(ConfigError) as caught:
-        load_recipe(path)
+        load_recipes(path)
     assert said in f"{caught.value} {caught.value.hint}"
 
 
@@ -57,7 +57,7 @@ def test_broken_yaml_is_a_configuration_error_with_its_file(tmp_path):
     path = write(tmp_path)
     path.write_text("name: [")
     with pytest.raises(ConfigError) as caught:
-        load_recipe(path)
+        load_recipes(path)
     assert str(path) in str(caught.value)
 
 

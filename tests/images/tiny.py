@@ -26,6 +26,9 @@ class TinyBuilder:
     def check(self, recipe):
         pass
 
+    def fetch(self, recipe, options, source, progress):
+        pass
+
     def stages(self, recipe, options):
         text = recipe.build.get("text", "")
 
@@ -53,7 +56,7 @@ class TinyBuilder:
     def assemble(self, recipe, options, results):
         return ImageFiles(disk=results["second"] / "disk", disk_format="raw")
 
-    def prepare_guest(self, image, directory, identity, init=None):
+    def prepare_guest(self, image, directory, identity, settings):
         return GuestBoot(image.disk, None, None, "", identity.host_key_pub)
 
 
