@@ -55,7 +55,7 @@ class GuestSettings:
         cmdline: words to add to the kernel's command line (direct kernel boot only).
         tunables: set by the boot loader, such as ``kern.hz``.
         sysctls: set by the guest's own start-up.
-        nic: the network device, as in ``Hardware.nic``.
+        nic, disk_bus: the devices, as in ``Hardware``; "" for the recipe's.
         network: "user" (QEMU's user-mode network, whose address is known beforehand) or
             "dhcp" (any other: a libvirt network, a real one).
     """
@@ -65,6 +65,7 @@ class GuestSettings:
     tunables: Mapping[str, str] = field(default_factory=dict)
     sysctls: Mapping[str, str] = field(default_factory=dict)
     nic: str = ""
+    disk_bus: str = ""
     network: Literal["user", "dhcp"] = "user"
 
 
@@ -147,6 +148,15 @@ class ImageFiles:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What a check of something that is kept found. ``text`` says what is so, or wrong."""
+
+    name: str
+    ok: bool
+    text: str
+
+
 class Builder(Protocol):
     """One way of making images: one class an operating system (family)."""
 
@@ -167,6 +177,12 @@ class Builder(Protocol):
             ConfigError: this image takes nothing from a ``source``.
             UnavailableError: it cannot be had, or is not what it should be.
         """
+
+    def verify(self, recipe: Recipe, progress: Progress) -> list[Finding]:
+        """Read again what ``fetch`` brought and compare it with what is known of it."""
+
+    def downloaded_bytes(self, recipe: Recipe) -> int:
+        """Disk space that what ``fetch`` brought takes."""
 
     def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
         """The work, in order. Reads nothing but the recipe's files and what ``fetch`` recorded.
@@ -192,7 +208,11 @@ class Builder(Protocol):
         """
 
 
-BUILDERS: dict[str, str] = {"debian": "labctl.images.debian:DebianBuilder"}
+BUILDERS: dict[str, str] = {
+    "debian": "labctl.images.debian:DebianBuilder",
+    "freebsd": "labctl.images.freebsd:FreeBSDBuilder",
+    "netbsd": "labctl.images.netbsd:NetBSDBuilder",
+}
 """Builders by the name that recipes use, as module:class; imported when asked for."""
 
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images import cpio, kmodules
 from labctl.images.builder import (
+    Finding,
     GuestBoot,
     GuestIdentity,
     GuestSettings,
@@ -186,6 +187,14 @@ class DebianBuilder:
                 f"{recipe.name} is not made of sets",
                 hint="its packages come from the apt sources of this machine",
             )
+
+    def verify(self, recipe: Recipe, progress: Progress) -> list[Finding]:
+        """Nothing is kept; apt checked the packages when they came."""
+        return []
+
+    def downloaded_bytes(self, recipe: Recipe) -> int:
+        """Nothing is kept."""
+        return 0
 
     def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
         """``root``, ``kernel``, ``initramfs``, ``disk``."""

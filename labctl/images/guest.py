@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from labctl.errors import UnavailableError
@@ -13,11 +14,12 @@ from labctl.images.store import Image
 DISK = "disk.qcow2"
 
 
-def ensure_overlay(image: Image, directory: Path) -> Path:
+def ensure_overlay(image: Image, directory: Path, forget: Sequence[Path] = ()) -> Path:
     """The qcow2 overlay in ``directory`` backed by ``image``.
 
     Created when missing, unreadable, or made over another image (the recipe has changed):
-    blocks written over one base mean nothing over another.
+    blocks written over one base mean nothing over another. The files in ``forget``, which
+    tell what was written on the disk, are removed with the disk before.
 
     Raises:
         UnavailableError: qemu-img is missing or failed.
@@ -32,6 +34,8 @@ def ensure_overlay(image: Image, directory: Path) -> Path:
     fresh.unlink(missing_ok=True)
     run([qemu_img, "create", "-q", "-f", "qcow2", "-F", image.disk_format, "-b", base, fresh])
     fresh.chmod(0o600)
+    for path in forget:
+        path.unlink(missing_ok=True)
     fresh.rename(disk)
     return disk
 

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 from labctl import paths
 from labctl.errors import UnavailableError
 from labctl.images.builder import (
+    Finding,
     ImageFiles,
     Options,
     Progress,
@@ -33,6 +34,7 @@ from labctl.images.builder import (
     no_progress,
 )
 from labctl.images.catalogue import Recipe, load_catalogue
+from labctl.images.digest import content_digest
 from labctl.images.stages import digest, forget_others, remove_tree, run_stages, stage_keys
 
 FORMAT = 1
@@ -52,6 +54,7 @@ class Image:
         packages: a text file of what is installed, one "name version" a line.
         cmdline: for the kernel; a builder's ``prepare_guest`` adds to it.
         notes: what the builder recorded, such as the kernel's release.
+        digests: ``content_digest`` of each file, by name.
     """
 
     name: str
@@ -68,12 +71,14 @@ class Image:
     size_bytes: int
     packages: Path | None
     notes: Mapping[str, str]
+    digests: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class ImageStatus:
     """One row of what is there: state is "built", "stale" (the recipe has changed since)
-    or "missing". ``built`` is ISO 8601 UTC or "". ``options`` is empty for the plain image."""
+    or "missing". ``built`` is ISO 8601 UTC or "". ``options`` is empty for the plain image.
+    ``downloaded_bytes`` is what is kept of its ingredients."""
 
     name: str
     system: str
@@ -83,6 +88,7 @@ class ImageStatus:
     size_bytes: int = 0
     built: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    downloaded_bytes: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON output."""
@@ -144,6 +150,20 @@ class ImageStore:
         image = self.find(recipe, **chosen)
         assert image is not None
         return image
+
+    def verify(self, recipe: Recipe, *, progress: Progress = no_progress) -> list[Finding]:
+        """Read again all that is kept of an image, its ingredients included, and compare it
+        with what was recorded when it was made."""
+        findings = get_builder(recipe.builder).verify(recipe, progress)
+        for manifest in sorted((self.root / recipe.name).glob(f"*/{MANIFEST}")):
+            image = _read(manifest.parent, recipe)
+            if image is None:
+                findings.append(Finding(str(manifest), False, "the image is not whole"))
+                continue
+            findings += [
+                _compare(image, name, wanted, progress) for name, wanted in image.digests.items()
+            ]
+        return findings
 
     def list(self) -> list[ImageStatus]:
         """For every recipe of the catalogue its plain image, built or missing, then its
@@ -223,6 +243,7 @@ def _finish(
         "options": dict(options),
         "built": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": names,
+        "digests": {name: content_digest(work / name) for name in names.values() if name},
         "disk_format": files.disk_format,
         "cmdline": files.cmdline,
         "notes": dict(files.notes),
@@ -234,6 +255,15 @@ def _finish(
         work.rename(target)
     except OSError as error:
         raise UnavailableError(f"the image cannot be kept: {error}", where=str(target)) from None
+
+
+def _compare(image: Image, name: str, wanted: str, progress: Progress) -> Finding:
+    """One file of an image against the digest that was recorded when it was built."""
+    found = content_digest(
+        image.directory / name, lambda part: progress("image", part, f"reading {name}")
+    )
+    text = "as it was built" if found == wanted else "differs from what was built"
+    return Finding(f"{name} of {image.key}", found == wanted, text)
 
 
 def _read(directory: Path, recipe: Recipe) -> Image | None:
@@ -263,6 +293,7 @@ def _read(directory: Path, recipe: Recipe) -> Image | None:
             size_bytes=size,
             packages=files["packages"],
             notes=manifest["notes"],
+            digests=manifest.get("digests", {}),
         )
     except (OSError, ValueError, KeyError):
         return None
@@ -278,4 +309,5 @@ def _status(recipe: Recipe, image: Image | None, state: str) -> ImageStatus:
         size_bytes=image.size_bytes if image else 0,
         built=image.built.isoformat() if image else "",
         options=image.options if image else {},
+        downloaded_bytes=get_builder(recipe.builder).downloaded_bytes(recipe),
     )

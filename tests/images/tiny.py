@@ -29,6 +29,12 @@ class TinyBuilder:
     def fetch(self, recipe, options, source, progress):
         pass
 
+    def verify(self, recipe, progress):
+        return []
+
+    def downloaded_bytes(self, recipe):
+        return 0
+
     def stages(self, recipe, options):
         text = recipe.build.get("text", "")
 
