@@ -1,7 +1,8 @@
-"""Verbs about guest images: image ls, image build, image rm."""
+"""Verbs about guest images: image ls, image build, image verify, image rm."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -9,9 +10,11 @@ from rich.table import Table
 
 from labctl.cli.app import Json, State, Yes, app, confirm, state
 from labctl.cli.output import size
-from labctl.errors import ConfigError
+from labctl.errors import ConfigError, MeasurementError
 
-image_app = typer.Typer(no_args_is_help=True, help="List, build and remove guest images.")
+image_app = typer.Typer(
+    no_args_is_help=True, help="List, build, check, export, remove images."
+)
 app.add_typer(image_app, name="image")
 
 
@@ -39,14 +42,14 @@ def list_images(context: typer.Context, json: Json = False) -> None:
         found.output.json(images=[row.as_dict() for row in rows])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("image", "system", "state", "size", "built", "summary"):
+    for heading in ("image", "state", "size", "downloaded", "built", "summary"):
         table.add_column(heading)
     for row in rows:
         table.add_row(
             row.name,
-            row.system,
             row.state,
             size(row.size_bytes) if row.size_bytes else "-",
+            size(row.downloaded_bytes) if row.downloaded_bytes else "-",
             row.built[:16] or "-",
             row.summary,
         )
@@ -57,14 +60,32 @@ def list_images(context: typer.Context, json: Json = False) -> None:
 def build(
     context: typer.Context,
     image: Image,
+    sets: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|URL",
+            help="A directory that holds the release's sets: yours, or downloaded by hand.",
+        ),
+    ] = "",
+    mirror: Annotated[
+        str,
+        typer.Option(metavar="URL", help="A mirror of the release's archive, the same files."),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Build it anew.")] = False,
 ) -> None:
     """Build an image; it is cached by what goes into it, and an interrupted build resumes.
 
-    Example: `labctl image build debian-12`
+    The BSDs are made of a release's sets. They are downloaded and checked, or taken from
+    --sets; what they were is recorded in the image and in every run.
+
+    Example: `labctl image build freebsd-9.3 --sets ~/sets/freebsd-9.3`
     """
+    from labctl.images.builder import Source
     from labctl.images.catalogue import find_recipe
     from labctl.images.store import ImageStore
+
+    if sets and mirror:
+        raise ConfigError("--sets and --mirror exclude each other", hint="give one of them")
 
     found = state(context)
     store = ImageStore()
@@ -74,10 +95,50 @@ def build(
         store.remove(image)
     with found.output.steps() as steps:
         built = store.build(
-            recipe, progress=lambda stage, part, text: steps.update(image, stage, part, text)
+            recipe,
+            source=Source(sets=sets, mirror=mirror),
+            progress=lambda stage, part, text: steps.update(image, stage, part, text),
         )
         steps.finish(image, f"built, {size(built.size_bytes)}")
+    for name, note in built.notes.items():
+        if name.startswith("set "):
+            found.output.say(f"{name}: {note}")
     found.output.data(str(built.directory))
+
+
+@image_app.command()
+def verify(context: typer.Context, image: Image, json: Json = False) -> None:
+    """Read an image and what it was made of again, and compare them with their checksums.
+
+    Exits with 1 when something differs.
+
+    Example: `labctl image verify freebsd-9.3`
+    """
+    from labctl.images.catalogue import find_recipe
+    from labctl.images.store import ImageStore
+
+    found = state(context)
+    recipe = find_recipe(image)
+    with found.output.steps() as steps:
+        findings = ImageStore().verify(
+            recipe, progress=lambda stage, part, text: steps.update(image, stage, part, text)
+        )
+        steps.finish(image, f"{len(findings)} files read")
+    if json:
+        found.output.json(findings=[asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            found.output.data(f"{'ok ' if finding.ok else 'BAD'} {finding.name}: {finding.text}")
+    wrong = [finding.name for finding in findings if not finding.ok]
+    if wrong:
+        raise MeasurementError(
+            f"{len(wrong)} of {len(findings)} are not what they should be",
+            where=image,
+            detail="\n".join(wrong),
+            hint=f"labctl image rm {image}, then build it again",
+        )
+    if not findings:
+        found.output.say(f"{image}: nothing is kept of it; labctl image build {image}")
 
 
 def refuse_if_used(image: str) -> None:
