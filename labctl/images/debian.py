@@ -48,6 +48,15 @@ VERSION = 1
 """Raise it when the code below makes something else of the same recipe."""
 
 INITS = {"minimal": "/sbin/labctl-init", "systemd": "/lib/systemd/systemd"}
+APPLETS = (
+    *("sh", "mount", "modprobe", "cp", "ifconfig", "route"),
+    *("usleep", "poweroff", "switch_root", "chroot"),
+)
+"""The programs of the initramfs, all of busybox."""
+
+DHCP_DRIVERS = ("af_packet",)
+"""Loaded only by a guest that asks for its address: raw sockets."""
+
 _KERNEL_OPTION = re.compile(r"^debian/([a-z]+)$")
 
 # Runs outside the new system, with apt configured for it; $1 is its root directory. A metapackage
@@ -149,7 +158,8 @@ class _Plan:
     def make_initramfs(self, context: StageContext) -> None:
         kernel = context.results["kernel"]
         version = (kernel / "version").read_text().strip()
-        modules = kmodules.choose(kernel / "modules", version, self.modules, context.scratch)
+        wanted = [*self.modules, *DHCP_DRIVERS]
+        modules = kmodules.choose(kernel / "modules", version, wanted, context.scratch)
         entries = initramfs(
             version, modules, self.init_script.read_bytes(), (kernel / "busybox").read_bytes()
         )
@@ -208,7 +218,11 @@ class DebianBuilder:
             "remove": settings.remove,
             "size_mib": recipe.disk_mib,
         }
-        boot = {"modules": plan.modules, "init": hash_files(plan.init_script)}
+        boot = {
+            "modules": [*plan.modules, *DHCP_DRIVERS],
+            "applets": list(APPLETS),
+            "init": hash_files(plan.init_script),
+        }
         version = {"builder": "debian", "version": VERSION}
         return [
             Stage("root", root | version, plan.fetch_root, needs_mib=1600),
@@ -249,11 +263,13 @@ class DebianBuilder:
         initrd = directory / "initrd"
         planted = cpio.archive(identity_files(identity))
         write_atomic(initrd, image.initrd.read_bytes() + planted, mode=0o600)
+        words = [image.cmdline, f"labctl.init={chosen}"]
+        words += ["labctl.net=dhcp"] if settings.network == "dhcp" else []
         return GuestBoot(
             disk=disk,
             kernel=image.kernel,
             initrd=initrd,
-            cmdline=f"{image.cmdline} labctl.init={chosen} {settings.cmdline}".strip(),
+            cmdline=" ".join([*words, settings.cmdline]).strip(),
             host_key=public_key(identity.host_key_pub),
         )
 
@@ -262,10 +278,7 @@ def initramfs(
     version: str, modules: Sequence[kmodules.Module], init: bytes, busybox: bytes
 ) -> list[cpio.Entry]:
     """The files of the initramfs. One modprobe loads all, by a modules.dep of our own."""
-    applets = (
-        *("sh", "mount", "modprobe", "cp", "ifconfig", "route"),
-        *("usleep", "poweroff", "switch_root"),
-    )
+    early = [module.name for module in modules if module.name not in DHCP_DRIVERS]
     place = f"lib/modules/{version}"
     depends = "".join(
         f"{m.name}.ko: {' '.join(f'{n}.ko' for n in reversed(m.depends))}\n" for m in modules
@@ -273,10 +286,10 @@ def initramfs(
     return [
         cpio.file("init", init, 0o755),
         cpio.file("bin/busybox", busybox, 0o755),
-        *(cpio.symlink(f"bin/{name}", "busybox") for name in applets),
+        *(cpio.symlink(f"bin/{name}", "busybox") for name in APPLETS),
         *(cpio.directory(name) for name in ("dev", "proc", "sys", "root")),
         cpio.character_device("dev/console", 5, 1),
-        cpio.file("etc/modules", (" ".join(m.name for m in modules) + "\n").encode()),
+        cpio.file("etc/modules", f"{' '.join(early)}\n".encode()),
         *(cpio.file(f"{place}/{m.name}.ko", m.data) for m in modules),
         cpio.file(f"{place}/modules.dep", depends.encode()),
     ]
