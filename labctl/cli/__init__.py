@@ -26,7 +26,15 @@ def run(arguments: list[str]) -> int:
     """Run one command line; returns its exit code."""
     import typer
 
-    from labctl.cli import access, check, images, lab, sweeps  # noqa: F401  (they add their verbs)
+    from labctl.cli import (  # noqa: F401  (they add their verbs)
+        access,
+        check,
+        export,
+        images,
+        lab,
+        show,
+        sweeps,
+    )
     from labctl.cli.app import State, app
 
     # Typer brings its own copy of click in newer versions; this is that one's base error.
