@@ -49,9 +49,11 @@ _PATCHED = _CONSPEED_AT + 4 - _LENGTH_AT
 
 _TABLE_AT = 446
 _ACTIVE, _NETBSD = 0x80, 0xA9
-# QEMU guesses the geometry that its BIOS shows from where the first slice ends. 254/63, the
-# most that can be said, gives 255 heads and 63 sectors, which the begin is reckoned with;
-# the real end, anywhere in a cylinder, would give another geometry for every size.
+# Cylinder, head and sector: the begin is the same for any BIOS with more than 32 heads, and
+# what reads by number of sector needs none of it. The end says "beyond", the usual 254/63,
+# and not where the slice ends: QEMU takes an end at a head below 16 for the geometry of the
+# disk itself (hd_geometry_guess in hw/block/hd-geometry.c), so that a guest would see a
+# different drive for every size of slice.
 _HEADS, _SECTORS_A_TRACK = 255, 63
 _CHS_END = bytes((0xFE, 0xFF, 0xFF))
 

@@ -1,5 +1,6 @@
 """Boot code of our own, file systems by makefs, and QEMU to boot what the layouts make."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,8 @@ def tool(*command: str | Path, package: str = "") -> str:
 @pytest.fixture(scope="session")
 def assemble(tmp_path_factory: pytest.TempPathFactory) -> Assemble:
     """``assemble("mbr", at=0x600, SIZE=1)``: the bytes of ``boot/mbr.S``, linked for ``at``."""
+    if shutil.which("gcc") is None or shutil.which("ld") is None:
+        pytest.skip("no gcc and ld")
     directory = tmp_path_factory.mktemp("boot")
 
     def made(name: str, at: int = 0x7C00, **defines: int) -> bytes:

@@ -51,9 +51,7 @@ def test_from_pmbr_to_all_of_the_boot_partition(
     code = assemble("gptboot", SIZE=size)
     gptboot = code + random.Random(size).randbytes(size - len(code))
     disk = tmp_path / "disk.raw"
-    make_gpt_disk(
-        disk, pmbr=pmbr, gptboot=gptboot, root=root, root_mib=8, swap_mib=4, seed="boot"
-    )
+    make_gpt_disk(disk, pmbr=pmbr, gptboot=gptboot, root=root, root_mib=8, swap_mib=4, seed="boot")
     words = reduce(xor, (word for (word,) in struct.iter_unpack("<I", gptboot)))
     assert boot(disk) == [
         f"pmbr: from 00000028 {40 + size // 512 - 1:08X}",
