@@ -1,0 +1,107 @@
+"""Reading a set: a tar archive, perhaps compressed, as a stream that must be whole.
+
+Python's tarfile ends quietly at a damaged header, and does not check a stream's checksums;
+here both are errors. What the members mean is ``labctl.images.ufs.tree``'s affair.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from labctl.errors import UnavailableError
+
+Progress = Callable[[float | None, str], None]
+"""Called with the fraction done (0..1; None: unknown) and a detail."""
+
+_CHUNK = 1 << 20
+_REPORT_EVERY = 200  # members
+
+_DAMAGE = (
+    EOFError,
+    ValueError,  # numbers and text of damaged headers
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zlib.error,
+)
+
+Content = IO[bytes] | None
+Visit = Callable[[tarfile.TarInfo, Content], None]
+
+
+class _Header(tarfile.TarInfo):
+    """A member whose header must be sound: only the end marker ends an archive."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> _Header:
+        try:
+            return super().fromtarfile(tarfile)
+        except _HeaderError as error:
+            if isinstance(error, _EndMarker):
+                raise
+            raise _ReadError(str(error)) from None
+
+
+_HeaderError = tarfile.HeaderError
+_EndMarker: type[Exception] = tarfile.EOFHeaderError  # type: ignore[attr-defined]
+_ReadError = tarfile.ReadError
+
+
+def visit_members(archive: Path, visit: Visit, progress: Progress | None = None) -> None:
+    """Call ``visit`` with every member, in order, and the content of those that are files.
+
+    Names are text as ``os.fsdecode`` makes it for UTF-8: any bytes come through.
+
+    Raises:
+        UnavailableError: the archive is damaged, or cannot be read.
+    """
+    size = max(archive.stat().st_size, 1) if archive.exists() else 1
+    with _damage_named(archive), archive.open("rb") as raw:
+        stream = _decompressed(raw)
+        with tarfile.open(
+            fileobj=stream, mode="r|", tarinfo=_Header, encoding="utf-8", errors="surrogateescape"
+        ) as tar:
+            for number, member in enumerate(tar):
+                visit(member, tar.extractfile(member) if member.isreg() else None)
+                if progress and number % _REPORT_EVERY == 0:
+                    progress(raw.tell() / size, "")
+        while stream.read(_CHUNK):  # to the end, where the checksum is
+            pass
+    if progress:
+        progress(1.0, "")
+
+
+def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    magic = raw.read(6)
+    raw.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
+    if magic == b"\xfd7zXZ\0":
+        return cast(IO[bytes], lzma.LZMAFile(raw))
+    if magic.startswith(b"BZh"):
+        return cast(IO[bytes], bz2.BZ2File(raw))
+    return raw
+
+
+@contextmanager
+def _damage_named(archive: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise UnavailableError(
+            "this archive is damaged, or is none",
+            where=str(archive),
+            hint="fetch it again and compare its checksum",
+            detail=str(error),
+        ) from None
+    except OSError as error:
+        # Reading and writing alike; the system's words name the file that is not the archive.
+        raise UnavailableError(f"unpacking failed: {error}", where=str(archive)) from None
