@@ -47,7 +47,7 @@ class Part:
     def __init__(self, path: Path, url: str) -> None:
         self.path = path
         self._url = url
-        self._meta = path.with_name(f"{path.name}.json")
+        self._meta = _description(path)
 
     @property
     def size(self) -> int:
@@ -77,6 +77,15 @@ class Part:
 
     def discard(self) -> None:
         """Remove all of it."""
-        # In this order: a part without its description is never resumed.
-        self._meta.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
+        discard(self.path)
+
+
+def discard(path: Path) -> None:
+    """Remove a part, and what says what it is a part of."""
+    # In this order: a part without its description is never resumed.
+    _description(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _description(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")

@@ -16,7 +16,7 @@ from typing import Protocol
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images.builder import Source
 from labctl.images.sets.digests import parse_list
-from labctl.images.sets.part import Part
+from labctl.images.sets.part import discard
 from labctl.images.sets.spec import SetsSpec
 from labctl.images.sets.web import Report, Web
 
@@ -101,7 +101,7 @@ class LocalPlace:
         source = self._directory / file
         done = 0
         # A copy begins anew, and must not be taken for the part of a download that was here.
-        Part(part, "").discard()
+        discard(part)
         try:
             with source.open("rb") as read, part.open("xb") as write:
                 total = os.fstat(read.fileno()).st_size
@@ -110,7 +110,7 @@ class LocalPlace:
                     done += len(chunk)
                     report(done, total)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            discard(part)
             raise UnavailableError(
                 f"{file} cannot be copied to {part.parent}: {error.strerror}", where=str(source)
             ) from None

@@ -11,6 +11,7 @@ from labctl.errors import UnavailableError
 from labctl.images.builder import Finding, Progress, Source
 from labctl.images.sets.digests import Inspection, inspect
 from labctl.images.sets.keep import Keep, SetFile
+from labctl.images.sets.part import discard
 from labctl.images.sets.pins import Pins
 from labctl.images.sets.places import Place, find_place
 from labctl.images.sets.spec import SetsSpec
@@ -189,12 +190,12 @@ class Supply:
         found = inspect(part, expected.digests)
         if resumed and _objection(file, found, expected):
             # Two versions of it may have been glued together, by a server that names none.
-            part.unlink()
+            discard(part)
             place.bring(file, part, report)
             found = inspect(part, expected.digests)
         objection = _objection(file, found, expected)
         if objection:
-            part.unlink()
+            discard(part)
             raise UnavailableError(objection, where=place.origin(file), hint=expected.hint)
         return self._keep.settle(part, name, found.digests["sha256"]), found
 

@@ -24,7 +24,6 @@ Report = Callable[[int, int | None], None]
 
 T = TypeVar("T")
 
-_CHUNK = 1 << 18
 _LIST_BYTES = 4 << 20
 _MOST_ATTEMPTS = 1000  # of one file, even when each brings a little
 _MISSING = (403, 404, 410)  # archives on object stores answer 403 for what is not there
@@ -120,7 +119,7 @@ class Web:
                         f"https leads to {response.url}, which is not protected", where=url
                     )
                 content = b""
-                for chunk in response.iter_raw(_CHUNK):
+                for chunk in response.iter_raw():
                     content += chunk
                     if len(content) > _LIST_BYTES:
                         raise UnavailableError("this is too long for a list of sets", where=url)
@@ -174,7 +173,7 @@ class Web:
                     held.begin(validator(response.headers))
                 file = held.path.open("ab")
             with file:
-                for chunk in response.iter_raw(_CHUNK):
+                for chunk in response.iter_raw():
                     with _writing(held.path):
                         file.write(chunk)
                         file.flush()
@@ -202,8 +201,9 @@ class Web:
                 yield response
         except (httpx.ConnectError, httpx.TimeoutException, httpx.ProxyError) as error:
             if host not in self._answered:
-                # Nobody is there: no network, no such name, a wrong proxy. Waiting helps nobody.
-                raise UnavailableError(f"nothing answers: {_words(error)}", where=url) from None
+                # No network, no such name, a wrong proxy or certificate: waiting helps nobody.
+                what = "no secure connection" if _is_tls(error) else "nothing answers"
+                raise UnavailableError(f"{what}: {_words(error)}", where=url) from None
             raise _InterruptedError(_words(error)) from None
         except (httpx.UnsupportedProtocol, httpx.TooManyRedirects, httpx.InvalidURL) as error:
             raise UnavailableError(f"it cannot be followed: {_words(error)}", where=url) from None
@@ -263,3 +263,10 @@ def _status(response: httpx.Response) -> str:
 
 def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def _is_tls(error: BaseException | None) -> bool:
+    """Whether a TLS error is what is behind ``error``."""
+    if error is None or isinstance(error, ssl.SSLError):
+        return error is not None
+    return _is_tls(error.__cause__ or error.__context__)
