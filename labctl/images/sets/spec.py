@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import (
     AliasChoices,
@@ -80,9 +80,11 @@ class SetsSpec(BaseModel):
         """The recipe's suffixes, then the others that a user's own sets may have."""
         return self.suffixes + tuple(s for s in SUFFIXES if s not in self.suffixes)
 
-    def tails(self) -> Iterator[str]:
-        """``path``, then what is left of it without its first parts, at last ``""``: a mirror
-        may begin anywhere below the archive's root."""
-        parts = self.path.split("/")
-        for start in range(len(parts) + 1):
-            yield "/".join(parts[start:])
+    def tails(self) -> tuple[str, ...]:
+        """Where the sets may lie below a mirror, which may begin anywhere in the archives' own
+        paths: the whole path of each archive, then without its first parts, at last ``""``."""
+        found: dict[str, None] = {}
+        for mirror in self.mirrors:
+            parts = [part for part in urlsplit(f"{mirror}/{self.path}").path.split("/") if part]
+            found |= {"/".join(parts[start:]): None for start in range(len(parts))}
+        return (*sorted(found, key=lambda tail: -tail.count("/")), "")

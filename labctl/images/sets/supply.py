@@ -232,9 +232,11 @@ class Supply:
             yield
         except UnavailableError as error:
             wanted = [name + self._spec.suffixes[0] for name in self._spec.names]
+            count = len(self._spec.required)
+            extra = f" (better also {', '.join(wanted[count:])})" if wanted[count:] else ""
             error.hint = error.hint or (
                 f"to supply the sets by hand: labctl image build {self._name} --sets DIR, where "
-                f"DIR has {', '.join(wanted)}"
+                f"DIR has {', '.join(wanted[:count])}{extra}"
             )
             if not source:
                 below = f"{self._spec.mirrors[0]}/{self._spec.path}"
