@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+import labctl
 from labctl.errors import InterruptedByUser, LabctlError, UnavailableError
 from labctl.paths import write_atomic
 
@@ -172,6 +173,7 @@ def _prepare(
         "ANSIBLE_NOCOLOR": "True",
         "LC_ALL": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(Path(labctl.__file__).parents[1]),  # for our action plugin
     }
     runner = ansible_runner.interface.init_runner(
         private_data_dir=str(private_dir),

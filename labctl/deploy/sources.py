@@ -10,9 +10,10 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labctl.errors import ConfigError
 from labctl.workloads import find_workload, load_workloads
 
 _LEFT_OUT = {"__pycache__", ".git", ".ruff_cache"}
@@ -21,12 +22,19 @@ _LEFT_OUT_SUFFIXES = {".o", ".pyc", ".swp", ".md"}
 
 @dataclass(frozen=True)
 class Source:
-    """A workload to compile: its name, the program it becomes, and the hash (hex) of all
-    that the program is made from: its folder, the harness and the build script."""
+    """A workload that a target is to have.
+
+    Attributes:
+        name, program: of the workload, and of the program it becomes.
+        sha: hash (hex) of all that the program is made from: its folder, the harness and the
+            build script; for a ``given`` program "given-" and the hash of the program itself.
+        given: the program, made elsewhere by the user, that is to be taken as it is.
+    """
 
     name: str
     program: str
     sha: str
+    given: Path | None = None
 
 
 def sources_for(directory: Path, names: Sequence[str], system: str) -> list[Source]:
@@ -45,6 +53,39 @@ def sources_for(directory: Path, names: Sequence[str], system: str) -> list[Sour
             sha = hashlib.sha256(f"{common} {own}".encode()).hexdigest()
             found.append(Source(workload.name, workload.program, sha))
     return found
+
+
+def with_given(sources: Sequence[Source], directory: Path | None) -> list[Source]:
+    """``sources``, those of which ``directory`` has the program as given: it may be called
+    as the program or as the workload, and lie in ``bin/``.
+
+    Raises:
+        ConfigError: ``directory`` is none, or a program cannot be read.
+    """
+    if directory is None:
+        return list(sources)
+    if not directory.is_dir():
+        raise ConfigError(
+            "this is not a directory",
+            where=str(directory),
+            hint="look at `binaries` in the lab file",
+        )
+    return [_given(source, directory) for source in sources]
+
+
+def _given(source: Source, directory: Path) -> Source:
+    places = (source.program, source.name, f"bin/{source.program}")
+    for path in (directory / place for place in places):
+        if path.is_file():
+            try:
+                with path.open("rb") as stream:
+                    digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            except OSError as error:
+                raise ConfigError(
+                    f"this program cannot be read: {error.strerror}", where=str(path)
+                ) from None
+            return replace(source, sha=f"given-{digest}", given=path)
+    return source
 
 
 def archive(directory: Path) -> bytes:

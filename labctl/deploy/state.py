@@ -1,4 +1,4 @@
-"""What is on a target already: its system, its compiler, the programs compiled there.
+"""What is on a target already: its system, its compiler, the programs and their records.
 
 One command that changes nothing, through ``Target.run``; Ansible is not asked.
 """
@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labctl import paths
-from labctl.deploy.sources import Source, sources_for
+from labctl.deploy.sources import Source, sources_for, with_given
 from labctl.errors import UnavailableError
 from labctl.targets.base import Target
 from labctl.targets.preflight import COMPILERS
 
-BUILD_KEYS = ("compiler", "flags", "link", "source_sha")
+BUILD_KEYS = ("compiler", "flags", "link", "source_sha", "origin", "sha256")
+COMPILED_HERE = "compiled here"
+"""The origin of a program that the target's own compiler made."""
 
 # Builtins where they will do: a fork costs an emulated guest tens of milliseconds. One
 # cksum takes the place of the subshell, for all programs; its lines hold no "=".
@@ -53,8 +55,8 @@ class Deployed:
     sums: Mapping[str, str] | None = field(default_factory=dict)
 
     def stale(self, sources: Sequence[Source]) -> list[Source]:
-        """Those of ``sources`` that are not compiled there from just these sources, or whose
-        program is not the one that was compiled."""
+        """Those of ``sources`` whose program there was not made from just these sources (or
+        is not the one given), or was changed since."""
         return [s for s in sources if not self._is_current(s)]
 
     def _is_current(self, source: Source) -> bool:
@@ -105,19 +107,46 @@ def is_current(
     workloads: Sequence[str],
     *,
     workloads_dir: Path | None = None,
+    binaries: Path | None = None,
     sums: bool = True,
 ) -> bool:
-    """Whether all of ``workloads`` that the target's system can run are compiled there from
-    the present sources. Costs about a round trip.
+    """Whether the target has all of ``workloads`` that its system can run, made from the
+    present sources. Costs about a round trip.
 
     Args:
         workloads_dir: the sources; default: the project's own.
+        binaries: the target's directory of programs made elsewhere, if it has one.
         sums: see by a checksum that no program was changed since; some tenths of a second
             in an emulated guest.
 
     Raises:
         UnavailableError: the target cannot be reached.
+        ConfigError: ``binaries`` cannot be read.
     """
     found = look(target, sums=sums)
+    return not found.stale(_wanted(found, workloads, workloads_dir, binaries))
+
+
+def summary(
+    target: Target,
+    workloads: Sequence[str],
+    *,
+    workloads_dir: Path | None = None,
+    binaries: Path | None = None,
+) -> str:
+    """``is_current`` in words, with where the programs come from if not compiled there:
+    ``current (copied from target freebsd)``. Raises as ``is_current``."""
+    found = look(target)
+    wanted = _wanted(found, workloads, workloads_dir, binaries)
+    if found.stale(wanted):
+        return "not current"
+    told = (found.programs[source.program].get("origin", "") for source in wanted)
+    origins = dict.fromkeys(origin for origin in told if origin not in ("", COMPILED_HERE))
+    return f"current ({', '.join(origins)})" if origins else "current"
+
+
+def _wanted(
+    found: Deployed, workloads: Sequence[str], workloads_dir: Path | None, binaries: Path | None
+) -> list[Source]:
     directory = workloads_dir or paths.data_dir("workloads")
-    return not found.stale(sources_for(directory, workloads, found.system))
+    return with_given(sources_for(directory, workloads, found.system), binaries)

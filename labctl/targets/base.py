@@ -117,6 +117,9 @@ class Target(Protocol):
     def put(self, source: Path, destination: str, mode: int = 0o644) -> None:
         """Copy a local file to the absolute path ``destination`` on the target."""
 
+    def get(self, source: str) -> bytes:
+        """The content of the file at the absolute path ``source`` on the target."""
+
     def shell(self) -> Shell:
         """Open a persistent shell, on a channel of its own."""
 

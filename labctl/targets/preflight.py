@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from labctl.errors import LabctlError, UnavailableError
 from labctl.targets.base import Target
@@ -37,7 +38,8 @@ def check(target: Target, *, free_mib: int = FREE_MIB) -> None:
 
     Raises:
         UnavailableError: the work directory cannot be made, written or executed from, has
-            less than ``free_mib`` MiB free, or there is no C compiler or no tar.
+            less than ``free_mib`` MiB free; or there is a C compiler, but no tar to unpack
+            sources with. No compiler at all is for ``labctl.deploy`` to deal with.
     """
     script = f"workdir={shlex.quote(target.workdir)}\n"
     script += _SCRIPT.replace("COMPILERS", " ".join(COMPILERS))
@@ -47,6 +49,33 @@ def check(target: Target, *, free_mib: int = FREE_MIB) -> None:
     if problem:
         problem.detail = result.stderr.strip()
         raise problem
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What programs depend on: ``uname`` -s, -r and -m."""
+
+    system: str
+    release: str
+    machine: str
+
+    def __str__(self) -> str:
+        return f"{self.system} {self.release} {self.machine}"
+
+
+def platform(target: Target) -> Platform:
+    """Ask a target what it is.
+
+    Raises:
+        UnavailableError: it is not reachable, or does not say.
+    """
+    result = target.run("uname -srm", timeout=60.0)
+    words = result.stdout.split()
+    if len(words) != 3:
+        raise UnavailableError(
+            "it does not say what system it is", where=target.name, detail=result.stderr.strip()
+        )
+    return Platform(*words)
 
 
 def check_all(
@@ -63,20 +92,6 @@ def check_all(
 
     with ThreadPoolExecutor(max(1, len(targets))) as pool:
         return dict(zip(targets, pool.map(look, targets.values()), strict=True))
-
-
-def no_compiler(where: str, system: str) -> UnavailableError:
-    """The error for a machine without a C compiler; ``system`` as ``uname -s`` says."""
-    packages = {
-        "Linux": "install it there: apt-get install gcc libc6-dev, or dnf install gcc",
-        "FreeBSD": "it is in the base system (base.txz): install that set, or pkg install gcc",
-        "NetBSD": "it is in the comp set: install comp.tgz (comp.tar.xz)",
-    }
-    return UnavailableError(
-        f"there is no C compiler ({', '.join(COMPILERS)})",
-        where=where,
-        hint=packages.get(system, "install a C compiler there"),
-    )
 
 
 def _problem(target: Target, facts: Mapping[str, str], free_mib: int) -> UnavailableError | None:
@@ -100,8 +115,6 @@ def _problem(target: Target, facts: Mapping[str, str], free_mib: int) -> Unavail
             where=where,
             hint="free some, or name another place with `workdir:`",
         )
-    if "compiler" not in facts:
-        return no_compiler(where, facts.get("system", ""))
-    if "tar" not in facts:
+    if "compiler" in facts and "tar" not in facts:
         return UnavailableError("there is no tar", where=where, hint="install tar there")
     return None

@@ -134,6 +134,15 @@ class PersistentShell:
         With ``input`` the command reads that, to its end of file; the shell can run
         nothing more after it.
         """
+        status, stdout, stderr = self._run(command, timeout, input)
+        return CommandResult(command, status, _text(stdout), _text(stderr))
+
+    def fetch(self, command: str, *, timeout: float) -> tuple[CommandResult, bytes]:
+        """As ``run``; standard output comes apart from the result, as the bytes it was."""
+        status, stdout, stderr = self._run(command, timeout, None)
+        return CommandResult(command, status, "", _text(stderr)), stdout
+
+    def _run(self, command: str, timeout: float, input: bytes | None) -> tuple[int, bytes, bytes]:
         with self._command(command, timeout) as (mark, deadline):
             # "once": the loop ends after it, so what the command leaves unread is not read
             # as headers.
@@ -146,8 +155,7 @@ class PersistentShell:
                 self._receive(deadline)
             if input is not None:
                 feeder.join(5)  # the reader has gone, so it ends
-            status, stdout, stderr = reply
-            return CommandResult(command, status, _text(stdout), _text(stderr))
+            return reply
 
     def stream(self, command: str, *, timeout: float) -> Iterator[str]:
         """Run a command that rests after each batch line; see ``base.Shell.stream``.

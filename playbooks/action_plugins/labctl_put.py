@@ -18,6 +18,8 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.common.text.converters import to_text
 from ansible.plugins.action import ActionBase
 
+from labctl.targets.cksum import posix_cksum
+
 
 class ActionModule(ActionBase):
     """The action; there is no module of this name, nothing runs on the target but sh."""
@@ -74,34 +76,6 @@ class ActionModule(ActionBase):
         outcome = self._low_level_execute_command(command, sudoable=False)
         if outcome["rc"] != 0:
             raise AnsibleActionFail(_reason(outcome["stderr"], otherwise))
-
-
-def posix_cksum(data: bytes) -> str:
-    """What ``cksum < file`` prints: the CRC of POSIX (polynomial 0x04C11DB7, the length
-    appended, complemented) and the length.
-
-    >>> posix_cksum(b"123456789")
-    '930766865 9'
-    """
-    crc = 0
-    length = len(data)
-    tail = length.to_bytes((length.bit_length() + 7) // 8, "little")
-    for byte in data + tail:
-        crc = ((crc << 8) ^ _TABLE[(crc >> 24) ^ byte]) & 0xFFFFFFFF
-    return f"{crc ^ 0xFFFFFFFF} {length}"
-
-
-def _table() -> list[int]:
-    table = []
-    for index in range(256):
-        crc = index << 24
-        for _ in range(8):
-            crc = (crc << 1) ^ (0x04C11DB7 if crc & 0x80000000 else 0)
-        table.append(crc & 0xFFFFFFFF)
-    return table
-
-
-_TABLE = _table()
 
 
 def _q(word: str) -> str:

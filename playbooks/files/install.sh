@@ -5,11 +5,13 @@
 #
 # Leaves WORKDIR/src, and WORKDIR/bin/PROGRAM with PROGRAM.build beside it, of which the line
 # source_sha tells next time that nothing needs to be done, if the program still has the
-# sum in the line cksum (empty where there is no such command). Prints "labctl: ..." lines;
+# sum in the line cksum (empty where there is no such command). Its line sha256 is for
+# people: each system calls that command otherwise, if it has one. Prints "labctl: ..." lines;
 # the compiler's messages go to stderr. Status 1: at least one workload does not compile.
 set -u
 LC_ALL=C
-export LC_ALL
+PATH=${PATH:-/bin:/usr/bin}:/sbin:/usr/sbin # sha256 is in /sbin
+export LC_ALL PATH
 
 workdir=$1
 archive_sha=$2
@@ -45,6 +47,15 @@ sum_of() {
     echo $(cksum <"bin/$1" 2>/dev/null)
 }
 
+# The SHA-256 of a program, by what Linux, FreeBSD, NetBSD or most others call it; the only
+# word of that length in what they print: sha256_of PROGRAM
+sha256_of() {
+    {
+        sha256sum <"bin/$1" || sha256 -q "bin/$1" || cksum -a sha256 <"bin/$1" ||
+            openssl dgst -sha256 <"bin/$1"
+    } 2>/dev/null | sed -n 's/.*\([0-9a-f]\{64\}\).*/\1/p'
+}
+
 # Only once: build.sh compiles the common harness on each call.
 names=
 for item; do
@@ -77,6 +88,8 @@ for item; do
     if [ -f "bin/$program.build" ]; then
         {
             sed "s/^source_sha=.*/source_sha=$sha/" "bin/$program.build" &&
+                echo "origin=compiled here" &&
+                echo "sha256=$(sha256_of "$program")" &&
                 echo "cksum=$(sum_of "$program")"
         } >"bin/.$program.build.new" &&
             mv -f "bin/.$program.build.new" "bin/$program.build" || exit 2
