@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from labctl import guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
+from labctl.deploy import summary as deployed_words
 from labctl.errors import ConfigError, LabctlError, UnavailableError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
@@ -160,7 +161,7 @@ def up(
                     deadline=time.monotonic() + timeout,
                 )
             # A sweep compares checksums before it measures; `up` is to be quick.
-            if is_current(target, workloads, sums=False):
+            if is_current(target, workloads, binaries=binaries_of(lab, name), sums=False):
                 current.add(name)
             else:
                 check(target)
@@ -170,8 +171,9 @@ def up(
         result.seconds = time.monotonic() - begun
 
     _side_by_side(reach, [name for name in names if results[name].error is None])
-    stale = {name: target for name, target in targets.items() if name not in current}
-    deployed = _deploy(lab, stale, progress, force=False)
+    # What is current goes along: another target may have to take its programs from there.
+    everything = targets if targets.keys() - current else {}
+    deployed = _deploy(lab, everything, progress, force=False)
     for name, outcome in deployed.items():
         results[name].error = outcome.error
         results[name].changed |= outcome.changed
@@ -248,13 +250,15 @@ def _deploy(
     lab: Lab, targets: Mapping[str, Target], progress: Progress, *, force: bool
 ) -> dict[str, DeployResult]:
     workloads = sorted(load_workloads())
+    binaries = {n: path for n in targets if (path := binaries_of(lab, n)) is not None}
     stale: list[Target] = []
     done: dict[str, DeployResult] = {}
 
     def look(name: str) -> None:
+        target, given = targets[name], binaries.get(name)
         try:
-            if force or not is_current(targets[name], workloads):
-                stale.append(targets[name])
+            if force or not is_current(target, workloads, binaries=given):
+                stale.append(target)
             else:
                 done[name] = DeployResult(target=name, ok=True, changed=False, error=None)
         except LabctlError as error:
@@ -264,15 +268,23 @@ def _deploy(
     if stale:
         for target in stale:
             progress(target.name, "deploying")
+        failed = {name for name, result in done.items() if not result.ok}
         done |= deploy_workloads(
-            stale,
+            [target for name, target in targets.items() if name not in failed],
             workloads,
             workloads_dir=data_dir("workloads"),
             private_dir=private_dir(lab.state_dir / "ansible"),
             progress=progress,
+            binaries=binaries,
             force=force,
         )
     return done
+
+
+def binaries_of(lab: Lab, name: str) -> Path | None:
+    """The directory of programs made elsewhere for a target; relative to the lab file."""
+    given = lab.targets[name].binaries
+    return lab.path.resolve().parent / given if given else None
 
 
 def down(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | LabctlError]:
@@ -304,8 +316,8 @@ def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> l
         try:
             target = _connected(lab, name, catalogue)
             row.state = row.state or "reachable"
-            row.deployed = (
-                "current" if is_current(target, sorted(load_workloads())) else "not current"
+            row.deployed = deployed_words(
+                target, sorted(load_workloads()), binaries=binaries_of(lab, name)
             )
             target.close()
         except LabctlError as error:

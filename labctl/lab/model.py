@@ -162,6 +162,7 @@ class LocalSpec(_Model):
 
     kind: Literal["local"]
     workdir: RemotePath | None = None
+    binaries: UserPath | None = None
 
 
 class SSHSpec(_Model):
@@ -181,6 +182,7 @@ class SSHSpec(_Model):
     machine: Text | None = None
     reboot: Flag = False
     legacy_ssh: Flag = False
+    binaries: UserPath | None = None
 
 
 class VMSpec(_Model):
@@ -193,6 +195,7 @@ class VMSpec(_Model):
     memory: MemoryMiB | None = None
     accel: Accel | None = None
     init: Init | None = None
+    binaries: UserPath | None = None
 
 
 TargetSpec = Annotated[LocalSpec | SSHSpec | VMSpec, Field(discriminator="kind")]
