@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from labctl.images.ufs.tree import ROOT, Entry, Tree, to_bytes
+from labctl.images.ufs.names import ROOT, to_bytes
+from labctl.images.ufs.tree import Entry, Tree
 
 # Every other byte is written as \ooo: blanks, "#", "\" and wildcards have a meaning there.
 _SPECIAL = re.compile(rb"[^A-Za-z0-9._/+,:@-]")

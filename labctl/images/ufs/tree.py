@@ -20,10 +20,10 @@ from typing import IO, Literal
 
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images.ufs.archive import Content, Progress, visit_members
+from labctl.images.ufs.names import ROOT, normal, parent_of, to_bytes
 
 Type = Literal["dir", "file", "link", "char", "block", "fifo"]
 
-ROOT = "."
 _LATEST = 2**31 - 1  # UFS1 keeps times in 32 bits
 
 
@@ -143,20 +143,22 @@ class Tree:
         """Remove a path, and all that lies below it.
 
         Raises:
-            ConfigError: there is no such path.
+            ConfigError: there is no such path, or it is the root.
         """
         path = normal(path)
+        if path == ROOT:
+            raise ConfigError("the root can only be a directory")
         node = self._node(path)
         for child in self.children(path):
             self.remove(child)
         if node.entry.type == "dir":
             os.rmdir(self._place(path))  # noqa: PTH106
-            del self._children[path]
+            self._children.pop(path, None)
         elif node.entry.type == "file":
             os.unlink(self._place(path))  # noqa: PTH108
         node.names.discard(path)
         del self._nodes[path]
-        self._children[_parent(path)].discard(path)
+        self._children[parent_of(path)].discard(path)
 
     def unpack(self, archive: Path, progress: Progress | None = None) -> None:
         """Unpack a set over what is here; what it holds wins.
@@ -229,13 +231,13 @@ class Tree:
     def _enter(self, path: str, node: _Node) -> None:
         node.names.add(path)
         self._nodes[path] = node
-        self._children[_parent(path)].add(path)
+        self._children[parent_of(path)].add(path)
 
     def _make_way(self, path: str, mtime: int) -> None:
         """See that ``path`` is free and its parents are there."""
         if path == ROOT:
             raise ConfigError("the root can only be a directory")
-        parent = _parent(path)
+        parent = parent_of(path)
         if parent not in self._nodes:
             self._put(parent, Entry("dir", 0o755, 0, 0, mtime))
         elif not self._is_dir(parent):
@@ -255,27 +257,6 @@ class Tree:
 
     def _place(self, path: str) -> bytes:
         return os.fsencode(self.directory) + b"/" + to_bytes(path)
-
-
-def normal(path: str) -> str:
-    """``path`` without ``./`` and trailing or doubled slashes; ``.`` for the root.
-
-    Raises:
-        ConfigError: it is absolute, empty or has a ``..``.
-    """
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if not path or path.startswith("/") or ".." in parts:
-        raise ConfigError("this name leads out of the tree", where=path)
-    return "/".join(parts) or ROOT
-
-
-def to_bytes(text: str) -> bytes:
-    """The bytes of a path or a link's target."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or ROOT
 
 
 def _type(member: tarfile.TarInfo) -> Type:
