@@ -102,7 +102,7 @@ def test_what_is_added_by_hand_is_as_old_as_the_newest_member(unpacked):
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
-def test_on_the_disk_all_is_ours_alone_and_links_and_devices_are_not_there(unpacked, umask):
+def test_on_the_disk_all_is_ours_alone_and_links_and_devices_are_not_there(tmp_path, umask):
     members = [
         directory("d", mode=0o000),
         member("d/su", b"s", mode=0o6755, uid=12345),
@@ -111,9 +111,11 @@ def test_on_the_disk_all_is_ours_alone_and_links_and_devices_are_not_there(unpac
         node("dev/c", tarfile.CHRTYPE, 4, 2),
         node("p", tarfile.FIFOTYPE),
     ]
+    archive = make_set(tmp_path / "set.tgz", members)
     before = os.umask(umask)
     try:
-        tree = unpacked(members)
+        tree = Tree(tmp_path / "tree")
+        tree.unpack(archive)
         tree.add_file("etc/new", b"n")
     finally:
         os.umask(before)
