@@ -260,8 +260,18 @@ def conclude(session: Session, outcome: Outcome) -> None:
 
 
 def facts_of(lab: Lab, target: Target) -> dict[str, Any]:
-    """Facts of a target as the journal keeps them: its own, and what its hypervisor says."""
-    return collect(target).model_dump(mode="json") | provision.describe(lab, target.name)
+    """Facts of a target as the journal keeps them: its own, what its hypervisor says, and how
+    and where its programs were made."""
+    builds = provision.builds(target)
+    programs = {
+        "program_origin": {name: build.get("origin", "") for name, build in builds.items()},
+        "program_build": {
+            name: "; ".join(build.get(key, "") for key in ("compiler", "flags", "link"))
+            for name, build in builds.items()
+        },
+    }
+    hardware = provision.describe(lab, target.name)
+    return collect(target).model_dump(mode="json") | hardware | programs
 
 
 def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:

@@ -73,6 +73,9 @@ FREEBSD = System(
         "smbios.system.maker": "QEMU",
         "smbios.system.product": "Standard PC (i440FX + PIIX, 1996)",
         "smbios.bios.vendor": "SeaBIOS",
+        "kern.hz": "1000",
+        "hw.use_xsave": "0",
+        "hint.uart.0.at": "isa",
     },
 )
 
@@ -251,8 +254,10 @@ def bsd_root(
 def answers(name: str, option: str, known: Mapping[str, str]) -> str:
     """A program that knows these values and takes one option, as sysctl and kenv do."""
     arms = "\n".join(f"'{key}') printf '%s\\n' '{value}' ;;" for key, value in known.items())
+    everything = "\n".join(f"echo '{key}=\"{value}\"'" for key, value in known.items())
+    listed = f"[ $# -gt 0 ] || {{\n{everything}\nexit\n}}\n" if name == "kenv" and known else ""
     return (
-        f'#!/bin/sh\n[ $# -eq 2 ] && [ "$1" = {option} ] || {{ echo "usage: {name}" >&2; exit 1; }}\n'
+        f'#!/bin/sh\n{listed}[ $# -eq 2 ] && [ "$1" = {option} ] || {{ echo "usage: {name}" >&2; exit 1; }}\n'
         f"case $2 in\n{arms}\n*) echo \"{name}: unknown oid '$2'\" >&2; exit 1 ;;\nesac\n"
     )
 

@@ -7,7 +7,7 @@ One script, one command, on any target; what the facts mean for a measurement is
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -54,6 +54,8 @@ class Facts(BaseModel):
     page_kib: int | None = None
     # virtualization
     hypervisor: str | None = None
+    vm_guest: str | None = None
+    smbios_product: str | None = None
     container: str | None = None
     evidence: dict[str, str] = {}
     kvm: dict[str, str] = {}
@@ -102,7 +104,8 @@ class Facts(BaseModel):
 
 # What differs between two sides besides the thing compared and may explain an effect.
 # Not here: ``hypervisor``, the thing compared (ask ``is_guest`` of a baseline), what
-# follows from a key that is here, and what is only the moment's.
+# follows from a key that is here, and what is only the moment's. Some are not of the
+# machine's own telling, but of its hypervisor's or of the build records; a run has them.
 CONFOUNDERS: tuple[str, ...] = (
     "system",
     "kernel",
@@ -138,7 +141,29 @@ CONFOUNDERS: tuple[str, ...] = (
     "compiler",
     "compiler_target",
     "libc",
+    "vm_guest",
+    "smbios_product",
+    "accelerator",
+    "cpu_model_virtual",
+    "machine_type",
+    "disk_bus",
+    "nic",
+    "program_build",
 )
+# Unknown on one side is no difference here: metal has no virtual hardware, Linux no such
+# setting, and a program that one side lacks is compared with nothing.
+_IF_BOTH_TELL = (
+    "vm_guest",
+    "smbios_product",
+    "accelerator",
+    "cpu_model_virtual",
+    "machine_type",
+    "disk_bus",
+    "nic",
+    "program_build",
+)
+# To be named even where neither side told them.
+_ESSENTIAL = ("kernel", "cpu_model", "cpus_online", "clocksource")
 # A guest of 1 GiB never shows all of it; two machines of one size differ by less.
 _MEMORY_TOLERANCE = 0.05
 
@@ -186,34 +211,42 @@ def script(*, compiler: bool = True) -> str:
 
 
 def differences(
-    a: Facts, b: Facts, *, keys: Collection[str] = CONFOUNDERS
+    a: Facts | Mapping[str, Any],
+    b: Facts | Mapping[str, Any],
+    *,
+    keys: Collection[str] = CONFOUNDERS,
 ) -> list[tuple[str, Any, Any]]:
     """What differs between two machines (or moments), as (key, value of a, value of b).
 
-    A value that only one side told counts as a difference: it is not known to be equal.
-    Mitigations are compared one by one, as ``mitigations.<vulnerability>``.
+    A value that only one side told counts as a difference: it is not known to be equal. Of
+    kernel, CPU model, CPUs and clock that holds even where neither told it. Values with
+    names (mitigations) are compared one by one, as ``mitigations.<name>``.
+
+    Args:
+        a, b: facts, or what a run recorded of them with the keys of its own.
     """
-    found = []
-    for key in keys:
-        found += [item for item in _pairs(key, a, b) if not _same(*item)]
-    return found
+    left, right = (x.model_dump() if isinstance(x, Facts) else x for x in (a, b))
+    pairs = (pair for key in keys for pair in _pairs(key, left.get(key), right.get(key)))
+    return [pair for pair in pairs if not _same(*pair)]
 
 
-def _pairs(key: str, a: Facts, b: Facts) -> Iterator[tuple[str, Any, Any]]:
-    left, right = getattr(a, key, None), getattr(b, key, None)
-    if isinstance(left, dict) and isinstance(right, dict):
-        for name in sorted(left.keys() | right.keys()):
+def _pairs(key: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(left, Mapping) and isinstance(right, Mapping) and left and right:
+        for name in sorted({str(name) for name in (*left, *right)}):
             yield f"{key}.{name}", left.get(name), right.get(name)
     else:
         yield key, left, right
 
 
 def _same(key: str, left: Any, right: Any) -> bool:
-    if key == "memory_kib" and left and right:
-        return math.isclose(left, right, rel_tol=_MEMORY_TOLERANCE)
+    unknown = [value for value in (left, right) if value in (None, "", [], {})]
     if key.startswith("mitigations."):  # an older kernel does not list newer vulnerabilities,
-        harmless = (None, "Not affected")  # and spends nothing on them
+        harmless = (None, "", "Not affected")  # and spends nothing on them
         return left == right or (left in harmless and right in harmless)
-    if key in ("isolated", "nohz_full"):  # a kernel that cannot has no file
-        return (left or "") == (right or "")
+    if len(unknown) == 2:
+        return key not in _ESSENTIAL
+    if unknown:
+        return key.partition(".")[0] in _IF_BOTH_TELL
+    if key == "memory_kib" and isinstance(left, int) and isinstance(right, int):
+        return math.isclose(left, right, rel_tol=_MEMORY_TOLERANCE)
     return bool(left == right)

@@ -9,7 +9,8 @@
 
 PATH=${PATH:-/bin:/usr/bin}:/sbin:/usr/sbin:/bin:/usr/bin
 LC_ALL=C
-export PATH LC_ALL
+TZ=UTC0 # NetBSD tells its boot as a date
+export PATH LC_ALL TZ
 exec </dev/null 2>/dev/null
 nl='
 '
@@ -267,6 +268,19 @@ sysctl_as() {
     done
 }
 
+# What the boot loader of FreeBSD was told to set, and nothing of what it found.
+kernel_tunables() {
+    found=
+    kenv | {
+        while IFS= read -r line; do
+            case $line in
+            kern.* | hw.* | vm.* | machdep.* | debug.*) found="$found${found:+$nl}$line" ;;
+            esac
+        done
+        [ -n "$found" ] && say kernel_tunables "$found"
+    }
+}
+
 bsd() {
     sysctl_as kernel_version kern.version
     sysctl_as hostname kern.hostname
@@ -292,6 +306,7 @@ bsd() {
         sysctl_as mitigations.meltdown machdep.svs.enabled
     else
         sysctl_as evidence.vm_guest kern.vm_guest
+        kernel_tunables
         for name in maker product; do
             value=$(kenv -q "smbios.system.$name") && [ -n "$value" ] &&
                 say "evidence.smbios_$name" "$value"

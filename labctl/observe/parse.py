@@ -7,8 +7,11 @@ count, of each key the first.
 
 from __future__ import annotations
 
+import calendar
+import contextlib
 import hashlib
 import re
+import time
 from typing import Any
 
 from labctl.errors import UnavailableError
@@ -93,6 +96,10 @@ def facts_values(text: str) -> dict[str, Any]:
     )
     for name in ("mitigations", "kvm", "evidence"):
         result[name] = groups[name]
+    if system != "linux":  # whose kernels decide by these what they trust and how they tick
+        told = groups["evidence"]
+        result["vm_guest"] = told.get("vm_guest")
+        result["smbios_product"] = told.get("smbios_product") or told.get("product_name")
     result["interrupts"] = {
         name: number
         for name, text in groups["interrupts"].items()
@@ -133,7 +140,7 @@ def _identity(raw: dict[str, str], system: str) -> dict[str, Any]:
         "boot_id": raw.pop("boot_id", None) or (booted or "").partition(", usec")[0] or None,
         "uptime_s": uptime,
         "cmdline": cmdline,
-        "kernel_options": _options(cmdline),
+        "kernel_options": _tunables(raw.pop("kernel_tunables", None)) or _options(cmdline),
         "container": container,
     }
 
@@ -145,8 +152,18 @@ def _options(cmdline: str | None) -> list[str] | None:
     return sorted(option for option in mine if _TELLING_OPTIONS.match(option))
 
 
+def _tunables(text: str | None) -> list[str] | None:
+    """What FreeBSD's loader set: ``kern.hz="100" | hw.use_xsave="0"``."""
+    if text is None:
+        return None
+    return sorted(line.replace('"', "").strip() for line in text.split(" | "))
+
+
 def _boot_seconds(text: str | None) -> str | None:
-    """kern.boottime: ``{ sec = 1405000000, usec = 5 } Thu ...`` or bare seconds."""
+    """kern.boottime: ``{ sec = 1405000000, usec = 5 } Thu ...``, bare seconds, or, of NetBSD,
+    a date in UTC (``Thu Jul 10 23:54:39 2014``)."""
+    with contextlib.suppress(ValueError):
+        return str(calendar.timegm(time.strptime(text or "", "%a %b %d %H:%M:%S %Y")))
     match = re.search(r"\bsec = ([0-9]{1,18})\b", text or "") or re.match(
         r"([0-9]{1,18})\b", text or ""
     )

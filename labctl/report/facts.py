@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from labctl.observe.facts import CONFOUNDERS
+from labctl.observe.facts import differences
 from labctl.report.model import Confounder, FactRow, FactState
 from labctl.report.words import plain
 from labctl.sweep.records import FactsRecord
@@ -24,6 +23,8 @@ _ORDER = (
     "cmdline",
     "kernel_options",
     "hypervisor",
+    "vm_guest",
+    "smbios_product",
     "container",
     "accelerator",
     "qemu_version",
@@ -31,6 +32,9 @@ _ORDER = (
     "image_key",
     "cpu_model",
     "cpu_model_virtual",
+    "machine_type",
+    "disk_bus",
+    "nic",
     "cpu_microcode",
     "cpus_online",
     "vcpus",
@@ -58,6 +62,8 @@ _ORDER = (
     "compiler",
     "compiler_target",
     "libc",
+    "program_origin",
+    "program_build",
 )
 # Of the moment: different at every look, and no difference between two machines.
 _VOLATILE = {
@@ -79,14 +85,13 @@ _ONLY_GUESTS = {
     "accelerator",
     "vcpus",
     "cpu_model_virtual",
+    "machine_type",
+    "disk_bus",
+    "nic",
     "qemu_version",
     "image",
     "image_key",
 }
-# To be named even where neither side told them.
-_ESSENTIAL = {"kernel", "cpu_model", "cpus_online", "clocksource"}
-# A guest of 1 GiB never shows all of it; two machines of one size differ by less.
-_MEMORY_TOLERANCE = 0.05
 _SHOWN = 3
 
 
@@ -95,7 +100,10 @@ def fact_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return "; ".join(f"{plain(str(k))}: {fact_text(v)}" for k, v in sorted(value.items()))
+        names: dict[str, list[str]] = {}  # by value: several names often have the same
+        for key, item in sorted(value.items()):
+            names.setdefault(fact_text(item), []).append(plain(str(key)))
+        return "; ".join(f"{', '.join(keys)}: {text}" for text, keys in names.items())
     if isinstance(value, list | tuple):
         return ", ".join(fact_text(item) for item in value)
     if isinstance(value, float):
@@ -165,30 +173,10 @@ def first_facts(records: Iterable[FactsRecord]) -> dict[str, Mapping[str, Any]]:
 
 
 def confounders(guest: Mapping[str, Any], metal: Mapping[str, Any]) -> list[Confounder]:
-    """In which of ``CONFOUNDERS`` the sides of a pair differ. What only one side told is a
-    difference: it is not known to be equal. Mitigations are compared one by one."""
-    found = []
-    for key in CONFOUNDERS:
-        left, right = guest.get(key), metal.get(key)
-        if isinstance(left, Mapping) and isinstance(right, Mapping) and left and right:
-            names = sorted({str(name) for name in (*left, *right)})
-            rows = [(f"{key}.{name}", left.get(name), right.get(name)) for name in names]
-        else:
-            rows = [(key, left, right)]
-        found += [_confounder(*row) for row in rows if not _same(*row)]
-    return found
-
-
-def _same(key: str, left: Any, right: Any) -> bool:
-    if key == "memory_kib" and isinstance(left, int) and isinstance(right, int):
-        return math.isclose(left, right, rel_tol=_MEMORY_TOLERANCE)
-    if key.startswith("mitigations."):  # a kernel that does not list one spends nothing on it
-        harmless = (None, "", "Not affected")
-        return left == right or (left in harmless and right in harmless)
-    texts = fact_text(left), fact_text(right)
-    return texts[0] == texts[1] and bool(texts[0] or key not in _ESSENTIAL)
-
-
-def _confounder(key: str, left: Any, right: Any) -> Confounder:
-    texts = [fact_text(value) or "unknown" for value in (left, right)]
-    return Confounder(key=plain(key), guest=texts[0], metal=texts[1])
+    """``labctl.observe.facts.differences`` of the sides of a pair, as text."""
+    return [
+        Confounder(
+            key=plain(key), guest=fact_text(left) or "unknown", metal=fact_text(right) or "unknown"
+        )
+        for key, left, right in differences(guest, metal)
+    ]

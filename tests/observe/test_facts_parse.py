@@ -158,6 +158,9 @@ def test_differences_name_what_may_explain_an_effect() -> None:
     metal = Facts(
         system="linux",
         kernel="6.1",
+        cpu_model="Some CPU",
+        cpus_online=2,
+        clocksource="tsc",
         memory_kib=1_048_576,
         hypervisor="none",
         governor="performance",
@@ -187,6 +190,28 @@ def test_differences_name_what_may_explain_an_effect() -> None:
     assert [key for key, _, _ in differences(unmitigated, metal)] == ["mitigations.l1tf"]
     smaller = metal.model_copy(update={"memory_kib": 524_288})
     assert differences(smaller, metal) == [("memory_kib", 524_288, 1_048_576)]
+    # What nobody told may differ as well, where it matters most.
+    silent = metal.model_copy(update={"clocksource": None})
+    assert differences(silent, silent) == [("clocksource", None, None)]
+
+
+def test_what_only_one_side_can_have_is_compared_where_both_do() -> None:
+    metal = {"system": "freebsd", "kernel": "9.3", "cpu_model": "x", "cpus_online": 2}
+    metal |= {
+        "clocksource": "HPET",
+        "hz": 1000,
+        "program_build": {"kqtest": "gcc", "mmapsem": "gcc"},
+    }
+    guest = metal | {"nic": "e1000", "cpu_model_virtual": "Nehalem", "vm_guest": "generic"}
+    assert differences(guest, metal) == []
+    other = guest | {"nic": "virtio", "hz": 100, "vm_guest": "none", "smbios_product": "KVM"}
+    other |= {"program_build": {"kqtest": "clang", "urandom": "gcc"}}
+    assert differences(guest, other) == [
+        ("hz", 1000, 100),
+        ("vm_guest", "generic", "none"),
+        ("nic", "e1000", "virtio"),
+        ("program_build.kqtest", "gcc", "clang"),
+    ]
 
 
 def test_facts_cannot_be_changed() -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labctl.observe.facts import Facts, collect, parse, script
+from labctl.observe.facts import Facts, collect, differences, parse, script
 from labctl.targets import LocalTarget
+from tests.bsd_root import FREEBSD, NETBSD, System, answers
 
 SHELLS = [["dash", "-c"], ["bash", "-c"], ["bash", "--posix", "-c"], ["busybox", "sh", "-c"]]
 # busybox prefers its own uname and date to those on PATH: no stand-ins for it.
@@ -138,105 +139,91 @@ def test_collect_over_a_target(tmp_path: Path) -> None:
         target.close()
 
 
-FREEBSD = {
-    "kern.version": "FreeBSD 9.3-RELEASE #0 r268512: Thu Jul 10 23:44:39 UTC 2014\n    root@x:/usr/obj",
-    "kern.hostname": "beastie",
-    "kern.boottime": "{ sec = 1405036479, usec = 123456 } Thu Jul 10 23:54:39 2014",
-    "hw.model": "Westmere E56xx/L56xx/X56xx (Nehalem-C)",
-    "hw.ncpu": "2",
-    "kern.smp.maxcpus": "64",
-    "hw.physmem": "520630272",
-    "hw.pagesize": "4096",
-    "kern.timecounter.hardware": "TSC-low",
-    "kern.timecounter.choice": "TSC-low(1000) ACPI-safe(850) HPET(950) dummy(-1000000)",
-    "kern.clockrate": "{ hz = 1000, tick = 1000, profhz = 8128, stathz = 127 }",
-    "vm.loadavg": "{ 0.15 0.20 0.25 }",
-    "kern.cp_time": "10 0 20 5 1000",
-    "kern.vm_guest": "none",
-    "security.jail.jailed": "0",
-    "kern.sched.name": "ULE",
-    "kern.timecounter.smp_tsc": "1",
-    "kern.timecounter.invariant_tsc": "1",
-}
-NETBSD = {
-    "kern.version": "NetBSD 6.1.5 (GENERIC)",
-    "kern.hostname": "daemon",
-    "kern.boottime": "1405036479",
-    "machdep.cpu_brand": "QEMU Virtual CPU version 2.5+",
-    "hw.ncpu": "4",
-    "hw.ncpuonline": "2",
-    "hw.physmem": "-1",
-    "hw.physmem64": "520630272",
-    "hw.pagesize": "4096",
-    "kern.timecounter.hardware": "hpet0",
-    "kern.timecounter.choice": "TSC(q=3000, f=2445427000 Hz) hpet0(q=2000, f=100000000 Hz)",
-    "kern.clockrate": "tick = 10000, tickadj = 40, hz = 100, profhz = 100, stathz = 100",
-    "vm.loadavg": "0.15 0.20 0.25",
-    "kern.cp_time": "user = 10, nice = 0, sys = 20, intr = 5, idle = 1000",
-    "machdep.dmi.system-vendor": "QEMU",
-    "machdep.dmi.system-product": "Standard PC (i440FX + PIIX, 1996)",
-}
-
-
 def _program(folder: Path, name: str, body: str) -> None:
     program = folder / name
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
 
 
-def bsd(folder: Path, uname: str, values: dict[str, str], kenv: dict[str, str]) -> str:
+def bsd(folder: Path, system: System) -> str:
     """A PATH on which ``uname``, ``sysctl -n`` and ``kenv -q`` speak as a BSD does."""
-    _program(folder, "uname", f"echo '{uname}'")
+    _program(folder, "uname", f"echo '{system.uname}'")
     _program(folder, "date", "echo 1405036500")
     _program(folder, "cc", "echo 'cc (GCC) 4.2.1 20070831 patched'")
-    for name, known in (("sysctl", values), ("kenv", kenv)):
-        arms = "\n".join(f"'{key}') printf '%s\\n' '{value}' ;;" for key, value in known.items())
-        unknown = f"*) echo \"{name}: unknown oid '$2'\" >&2; exit 1 ;;"
-        _program(folder, name, f'case "$2" in\n{arms}\n{unknown}\nesac')
+    for name, option, known in (("sysctl", "-n", system.sysctls), ("kenv", "-q", system.kenv)):
+        _program(folder, name, answers(name, option, known).removeprefix("#!/bin/sh\n"))
     return f"{folder}:{os.environ['PATH']}"
 
 
 @pytest.mark.parametrize("shell", SHELLS_OF_PATH, ids=" ".join)
 def test_freebsd(shell: list[str], tmp_path: Path) -> None:
-    path = bsd(tmp_path, "FreeBSD 9.3-RELEASE amd64", FREEBSD, {"smbios.system.maker": "QEMU"})
-    facts = run(shell, script(), path=path)
+    facts = run(shell, script(), path=bsd(tmp_path, FREEBSD))
     assert (facts.system, facts.kernel, facts.arch) == ("freebsd", "9.3-RELEASE", "amd64")
     assert facts.os_release == "FreeBSD 9.3-RELEASE"
     assert facts.kernel_version == (
-        "FreeBSD 9.3-RELEASE #0 r268512: Thu Jul 10 23:44:39 UTC 2014 |     root@x:/usr/obj"
+        "FreeBSD 9.3-RELEASE #0 r268512: Thu Jul 10 23:44:39 UTC 2014 |     "
+        "root@snap.freebsd.org:/usr/obj/usr/src/sys/GENERIC"
     )
     assert facts.boot_id == "{ sec = 1405036479"  # as labctl.targets has it
     assert facts.uptime_s == 21
     assert (facts.cpus_online, facts.cpus_possible, facts.memory_kib) == (2, 64, 508428)
     assert facts.page_kib == 4
     assert facts.clocksource == "TSC-low"
-    assert facts.clocksource_available == "TSC-low ACPI-safe HPET dummy"
+    assert facts.clocksource_available == "TSC-low ACPI-safe HPET i8254 dummy"
     assert facts.tsc == "invariant, synchronous"
     assert facts.hz == 1000
     assert (facts.load1, facts.load5, facts.load15) == (0.15, 0.20, 0.25)
     assert (facts.steal_ticks, facts.total_ticks) == (None, 1035)
     assert (facts.scheduler, facts.container) == ("ULE", "none")
     assert facts.compiler == "cc (GCC) 4.2.1 20070831 patched"
+    assert facts.vm_guest == "none"
+    assert facts.smbios_product == "Standard PC (i440FX + PIIX, 1996)"
+    assert facts.kernel_options == ["hw.use_xsave=0", "kern.hz=1000"]
     # Its own kern.vm_guest says "none" of a stock QEMU; the firmware knows better.
     assert facts.hypervisor == "qemu"
 
 
 @pytest.mark.parametrize("shell", SHELLS_OF_PATH, ids=" ".join)
 def test_netbsd(shell: list[str], tmp_path: Path) -> None:
-    facts = run(shell, script(), path=bsd(tmp_path, "NetBSD 6.1.5 amd64", NETBSD, {}))
+    facts = run(shell, script(), path=bsd(tmp_path, NETBSD))
     assert (facts.system, facts.kernel, facts.arch) == ("netbsd", "6.1.5", "amd64")
-    assert facts.boot_id == "1405036479"
+    assert facts.boot_id == "Thu Jul 10 23:54:39 2014"  # as labctl.targets has it
     assert facts.uptime_s == 21
     assert (facts.cpus_online, facts.cpus_possible, facts.memory_kib) == (2, 4, 508428)
-    assert facts.clocksource_available == "TSC hpet0"
+    assert facts.clocksource_available == "TSC clockinterrupt hpet0 ACPI-Safe dummy"
     assert facts.hz == 100
     assert (facts.load1, facts.total_ticks) == (0.15, 1035)
+    assert facts.smbios_product == "Standard PC (i440FX + PIIX, 1996)"
     assert facts.hypervisor == "qemu"
 
 
 def test_a_bsd_that_only_says_none_of_itself_is_not_believed(tmp_path: Path) -> None:
-    facts = run(
-        ["/bin/sh", "-c"], script(), path=bsd(tmp_path, "FreeBSD 9.3-RELEASE amd64", FREEBSD, {})
-    )
+    silent = System(FREEBSD.uname, FREEBSD.sysctls, {})
+    facts = run(["/bin/sh", "-c"], script(), path=bsd(tmp_path, silent))
     assert facts.hypervisor is None
     assert facts.is_guest is None
+
+
+def test_freebsd_that_knows_it_is_a_guest(tmp_path: Path) -> None:
+    # As with the SMBIOS product "KVM": it ticks and takes its time otherwise, and says so.
+    aware = System(
+        FREEBSD.uname,
+        {
+            **FREEBSD.sysctls,
+            "kern.vm_guest": "generic",
+            "kern.timecounter.hardware": "HPET",
+            "kern.clockrate": "{ hz = 100, tick = 10000, profhz = 8128, stathz = 127 }",
+        },
+        {**FREEBSD.kenv, "smbios.system.product": "KVM"},
+    )
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    facts = run(["/bin/sh", "-c"], script(), path=bsd(tmp_path / "a", aware))
+    stock = run(["/bin/sh", "-c"], script(), path=bsd(tmp_path / "b", FREEBSD))
+    assert facts.is_guest
+    assert [key for key, _, _ in differences(facts, stock)] == [
+        "clocksource",
+        "hz",
+        "vm_guest",
+        "smbios_product",
+    ]
