@@ -33,6 +33,8 @@ _DAMAGE = (
     zlib.error,
 )
 
+_EndMarker: type[Exception] = tarfile.EOFHeaderError  # type: ignore[attr-defined]
+
 Content = IO[bytes] | None
 Visit = Callable[[tarfile.TarInfo, Content], None]
 
@@ -41,18 +43,13 @@ class _Header(tarfile.TarInfo):
     """A member whose header must be sound: only the end marker ends an archive."""
 
     @classmethod
-    def fromtarfile(cls, tarfile: tarfile.TarFile) -> _Header:
+    def fromtarfile(cls, archive: tarfile.TarFile) -> _Header:
         try:
-            return super().fromtarfile(tarfile)
-        except _HeaderError as error:
-            if isinstance(error, _EndMarker):
-                raise
-            raise _ReadError(str(error)) from None
-
-
-_HeaderError = tarfile.HeaderError
-_EndMarker: type[Exception] = tarfile.EOFHeaderError  # type: ignore[attr-defined]
-_ReadError = tarfile.ReadError
+            return super().fromtarfile(archive)
+        except _EndMarker:
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from None
 
 
 def visit_members(archive: Path, visit: Visit, progress: Progress | None = None) -> None:
