@@ -251,6 +251,39 @@ def bsd_root(
     return BSDRoot(directory, enter)
 
 
+def brand(program: Path, system: System) -> Path:
+    """Make a program say that it is for another system, as brandelf does. A static one runs
+    here all the same."""
+    subprocess.run(["objcopy", "-R", ".note.ABI-tag", program], check=True)
+    data = bytearray(program.read_bytes())
+    data[7] = {"NetBSD": 2, "FreeBSD": 9}[system.uname.split()[0]]
+    program.write_bytes(data)
+    return program
+
+
+def build_for(system: System, directory: Path, *names: str, dispatch: bool = True) -> Path:
+    """Workloads that say that they are for that system, with the records that build.sh leaves
+    beside them; returns their directory."""
+    defines = [] if dispatch else ["-DSHIM_WITHOUT_DISPATCH"]
+    options = ["-O1", *defines, f"-I{SHIM}"]
+    shim_object = directory / "kqueue.o"
+    subprocess.run(["cc", *options, "-c", SHIM / "kqueue.c", "-o", shim_object], check=True)
+    script = SHIM.parents[2] / "workloads" / "build.sh"
+    subprocess.run(
+        ["sh", script, directory / "out", *names],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "LINK": "static",
+            "CFLAGS": " ".join(["-DHAVE_KQUEUE", *options]),
+            "LDFLAGS": str(shim_object),
+        },
+        check=True,
+    )
+    for name in names:
+        brand(directory / "out" / name, system)
+    return directory / "out"
+
+
 def answers(name: str, option: str, known: Mapping[str, str]) -> str:
     """A program that knows these values and takes one option, as sysctl and kenv do."""
     arms = "\n".join(f"'{key}') printf '%s\\n' '{value}' ;;" for key, value in known.items())

@@ -38,8 +38,8 @@ def binaries_for(
     private_dir: Path,
     progress: Callable[[str], object],
     stop: threading.Event,
-) -> list[Binary]:
-    """The programs that are to be brought to a target.
+) -> Iterator[Binary]:
+    """The programs that are to be brought to a target, those first that are sure.
 
     Args:
         donors: targets with a compiler, on which deployment has ended.
@@ -51,10 +51,23 @@ def binaries_for(
         InterruptedByUser: ``stop`` was set.
         UnavailableError: none could be had; ``detail`` lists what was tried.
     """
-    found = [_given(source, job) for source in job.to_bring if source.given]
-    rest = [source for source in job.to_bring if not source.given]
-    if not rest:
-        return found
+    for source in job.to_bring:
+        if source.given:
+            yield _given(source, job)
+    if rest := [source for source in job.to_bring if not source.given]:
+        yield from _made(rest, job, donors, workloads_dir, private_dir, progress, stop)
+
+
+def _made(
+    rest: Sequence[Source],
+    job: Job,
+    donors: Sequence[Job],
+    workloads_dir: Path,
+    private_dir: Path,
+    progress: Callable[[str], object],
+    stop: threading.Event,
+) -> list[Binary]:
+    """From another target, else by zig."""
     here = platform(job.target)
     tried = [f"a compiler there ({', '.join(COMPILERS)}): none"]
     for donor in donors:
@@ -62,7 +75,7 @@ def binaries_for(
             continue
         try:
             progress(f"copying programs from {donor.target.name}")
-            return found + _fetched(donor, rest, private_dir, stop)
+            return _fetched(donor, rest, private_dir, stop)
         except InterruptedByUser:
             raise
         except LabctlError as error:
@@ -75,7 +88,7 @@ def binaries_for(
     else:
         try:
             progress(f"cross-compiling for {triple} (the first time takes a minute)")
-            return found + cross.compile_for(triple, rest, workloads_dir, stop=stop)
+            return cross.compile_for(triple, rest, workloads_dir, stop=stop)
         except InterruptedByUser:
             raise
         except LabctlError as error:

@@ -16,7 +16,7 @@ from labctl import paths
 from labctl.deploy import cross, deploy, is_current, summary
 from labctl.errors import ConfigError
 from labctl.targets.lock import claim
-from tests.bsd_root import FREEBSD, SHIM, System, bsd_root
+from tests.bsd_root import FREEBSD, System, brand, bsd_root, build_for
 from tests.sshd import running_sshd
 
 WORKLOADS = paths.data_dir("workloads")
@@ -26,32 +26,10 @@ LINUX = System("Linux 6.1.0-13-amd64 x86_64", {"kern.boottime": "1"}, {})
 FREEBSD_14 = System("FreeBSD 14.2-RELEASE amd64", FREEBSD.sysctls, FREEBSD.kenv)
 
 
-def brand(program: Path, system: int) -> Path:
-    """Make a static program say that it is for another system, as brandelf does; it runs
-    here all the same."""
-    subprocess.run(["objcopy", "-R", ".note.ABI-tag", program], check=True)
-    data = bytearray(program.read_bytes())
-    data[7] = system
-    program.write_bytes(data)
-    return program
-
-
 @pytest.fixture(scope="session")
 def kqtest(tmp_path_factory):
     """A kqtest for FreeBSD, with the record that build.sh leaves beside it."""
-    base = tmp_path_factory.mktemp("kqtest")
-    subprocess.run(
-        ["cc", "-O1", f"-I{SHIM}", "-c", SHIM / "kqueue.c", "-o", base / "kqueue.o"], check=True
-    )
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "LINK": "static",
-        "CFLAGS": f"-O1 -DHAVE_KQUEUE -I{SHIM}",
-        "LDFLAGS": str(base / "kqueue.o"),
-    }
-    argv = ["sh", str(WORKLOADS / "build.sh"), str(base / "out"), "kqtest"]
-    subprocess.run(argv, env=environment, check=True)
-    return brand(base / "out" / "kqtest", 9)
+    return build_for(FREEBSD, tmp_path_factory.mktemp("kqtest"), "kqtest") / "kqtest"
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +44,7 @@ def parrot(tmp_path_factory):
     )
     program = base / "parrot"
     subprocess.run(["cc", "-static", "-o", program, base / "parrot.c"], check=True)
-    return brand(program, 9)
+    return brand(program, FREEBSD)
 
 
 @pytest.fixture
@@ -239,7 +217,7 @@ def test_a_program_that_cannot_be_started_there_is_told_by_the_systems_words(mac
     source.write_text("int main(void) { return 0; }\n")
     linker = "-Wl,--dynamic-linker=/libexec/ld-elf.so.1"
     subprocess.run(["cc", linker, "-o", given / "kqtest", source], check=True)
-    brand(given / "kqtest", 9)
+    brand(given / "kqtest", FREEBSD)
     box, _ = machine("box", FREEBSD)
     error = go(box, binaries={"box": given})["box"].error
     assert "its dynamic linker is not there" in error.message
@@ -251,6 +229,14 @@ def test_a_directory_that_is_not_there_is_a_configuration_error(machine, go, tmp
     error = go(box, binaries={"box": tmp_path / "none"})["box"].error
     assert isinstance(error, ConfigError)
     assert error.where == str(tmp_path / "none")
+
+
+def test_what_is_given_is_there_even_if_others_cannot_be_had(machine, go, kqtest):
+    box, _ = machine("box", FREEBSD)
+    result = go(box, names=("mmapsem", "kqtest"), binaries={"box": kqtest.parent})["box"]
+    assert not result.ok
+    assert "mmapsem for FreeBSD 9.3-RELEASE amd64" in result.error.message
+    assert list(result.builds) == ["kqtest"]
 
 
 # -- nothing to be had -------------------------------------------------------------------
