@@ -24,7 +24,20 @@ def write(directory: Path, **changes: object) -> Path:
 def test_every_recipe_of_the_catalogue_is_valid_and_named_like_its_directory():
     catalogue = load_catalogue()
     assert "debian-12" in catalogue
-    assert all(name == recipe.directory.name for name, recipe in catalogue.items())
+    for name, recipe in catalogue.items():
+        directory = recipe.directory.name
+        assert name == directory or name.startswith(f"{directory}-"), "its release follows"
+
+
+def test_a_release_is_laid_over_what_all_have_in_common(tmp_path):
+    path = write(tmp_path)
+    text = path.read_text() + 'releases: {"1": {summary: one, hardware: {max_vcpus: 3}}, "2": }\n'
+    path.write_text(text)
+    first, second = load_recipes(path)
+    assert (first.name, second.name) == ("mine-1", "mine-2")
+    assert (first.summary, first.hardware.max_vcpus) == ("one", 3)
+    assert first.hardware.nic == second.hardware.nic
+    assert second.summary != "one"
 
 
 def test_a_copy_of_a_recipe_in_another_directory_loads(tmp_path):
