@@ -58,6 +58,8 @@ def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
         "memory_mib": memory_mib,
         "init": recipe.init(spec.init),
         "hardware": _hardware(hardware, cpu),
+        "tunables": dict(recipe.tunables),
+        "sysctls": dict(recipe.sysctls),
         "ssh": {"user": recipe.ssh.user, "identity": str(user_key(lab))},
         "vagrant": {
             "box": box_name(recipe.name),

@@ -136,4 +136,4 @@ def _explain(output: Output, done: Exported, target: Path, key: Path | None) -> 
             f"the command line: {done.cmdline}"
         )
     elif done.format == "raw":
-        output.say("docs/images.md says how it gets on a disk, and what is lost there")
+        output.say("docs/export.md says how it gets on a disk, and what is lost there")
