@@ -37,6 +37,23 @@ from labctl.targets.base import Target
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
 REBOOT_TIMEOUT_S = 300.0
+# What of a guest's record must not change within a run.
+_VIRTUAL = (
+    "image",
+    "image_key",
+    "accelerator",
+    "vcpus",
+    "memory_mib",
+    "cpu_model_virtual",
+    "machine_type",
+    "disk_bus",
+    "nic",
+    "video",
+    "asked_smbios_product",
+    "asked_cmdline",
+    "asked_tunables",
+    "asked_sysctls",
+)
 
 
 @dataclass(frozen=True)
@@ -278,14 +295,13 @@ def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:
     """What must not change within a run: machine, system, kernel, programs, virtual hardware."""
     kernel = target.run("uname -r").stdout.strip()
     hardware = provision.describe(lab, target.name)
-    kept = ("image", "image_key", "accelerator", "vcpus", "memory_mib", "cpu_model_virtual")
     return {
         "kind": target.kind,
         "machine": target.machine,
         "system": info.system,
         "kernel": kernel,
         "builds": provision.builds(target),
-    } | {key: hardware[key] for key in kept if key in hardware}
+    } | {key: hardware[key] for key in _VIRTUAL if key in hardware}
 
 
 def _never_began(session: Session) -> bool:

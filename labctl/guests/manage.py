@@ -124,7 +124,7 @@ def describe(lab: Lab, name: str) -> dict[str, Any]:
     """
     record = GuestRecord.read(lab, name)
     with connect(uri_of(lab, name)) as connection:
-        return record.model_dump(exclude={"host_key", "port", "user"}) | {
+        return record.model_dump(exclude={"host_key", "port", "user", "poweroff"}) | {
             "accelerator": domain.query_accelerator(connection, record.domain),
             "qemu_version": domain.qemu_version(connection, record.domain),
             "hypervisor_uri": connection.uri,

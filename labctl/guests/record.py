@@ -17,7 +17,12 @@ RECORD = "guest.json"
 
 
 class GuestRecord(BaseModel):
-    """``guest.json``: what was made, so that any later command finds it again."""
+    """``guest.json``: what was made, so that any later command finds it again.
+
+    All but where it is and how it is entered goes into the facts of each run: what is
+    chosen here changes what is measured. ``asked_...``: what the guest was told to be, for
+    what it really is stands in the facts that it tells of itself.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -33,11 +38,21 @@ class GuestRecord(BaseModel):
     asked_accel: str
     accel_reason: str
     vcpus: int
-    asked_vcpus: int
     memory_mib: int
     cpu_model_virtual: str
     init: str
     kernel_cmdline: str = ""
+    # What follows may be missing in the record of a guest that an older labctl made.
+    machine_type: str = ""
+    disk_bus: str = ""
+    nic: str = ""
+    video: str = ""
+    asked_smbios_product: str = ""
+    asked_cmdline: str = ""
+    asked_tunables: dict[str, str] = {}
+    asked_sysctls: dict[str, str] = {}
+    image_notes: dict[str, str] = {}
+    poweroff: str = ""
 
     @classmethod
     def reason(cls, lab: Lab, name: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from labctl.errors import ConfigError, LabctlError, UnavailableError
+from labctl.guests.hardware import GuestPlan, resolve
 from labctl.guests.manage import into
 from labctl.guests.record import (
     CONSOLE,
@@ -23,11 +24,11 @@ from labctl.hypervisor import accel, domain, ports
 from labctl.hypervisor.connection import Connection, connect
 from labctl.hypervisor.console import Watcher, tail
 from labctl.hypervisor.domain import DomainSpec
-from labctl.images.builder import GuestIdentity, GuestSettings, get_builder
+from labctl.images.builder import GuestBoot, GuestIdentity, get_builder
 from labctl.images.catalogue import Recipe
 from labctl.images.keys import ensure_keypair
 from labctl.images.store import ImageStore
-from labctl.lab import Lab
+from labctl.lab import Lab, VMSpec
 from labctl.paths import private_dir
 from labctl.targets.base import Target
 from labctl.targets.posix import HostKeyError
@@ -71,7 +72,7 @@ def start(
             with connect(uri, progress=partial(_tell, progress, mine)) as connection:
                 for name in mine:
                     with into(results, name):
-                        running = _running(connection, lab, name)
+                        running = _running(connection, lab, name, catalogue[lab.vm(name).image])
                         if running:
                             results[name] = running
             prepared = {}
@@ -89,7 +90,7 @@ def start(
     return results
 
 
-def _running(connection: Connection, lab: Lab, name: str) -> Started | None:
+def _running(connection: Connection, lab: Lab, name: str, recipe: Recipe) -> Started | None:
     """The guest if it runs already, as the lab file says.
 
     Raises:
@@ -98,19 +99,8 @@ def _running(connection: Connection, lab: Lab, name: str) -> Started | None:
     domain_id, home = domain_name(lab, name), directory(lab, name)
     if domain.state(connection, domain_id) != "running" or not (home / RECORD).is_file():
         return None
-    record, spec = GuestRecord.read(lab, name), lab.vm(name)
-    wanted = {
-        "image": (record.image, spec.image),
-        "vcpus": (record.asked_vcpus, spec.vcpus),
-        "memory_mib": (record.memory_mib, spec.memory),
-        "init": (record.init, spec.init),
-        "accel": (record.asked_accel, spec.accel),
-    }
-    wrong = [
-        f"{key}: it has {has}, the lab file says {want}"
-        for key, (has, want) in wanted.items()
-        if has != want
-    ]
+    record = GuestRecord.read(lab, name)
+    wrong = _differences(record, lab.vm(name), resolve(lab, name, recipe))
     if wrong:
         raise ConfigError(
             "the guest runs, but not as the lab file says",
@@ -123,13 +113,55 @@ def _running(connection: Connection, lab: Lab, name: str) -> Started | None:
     return Started(False, accelerator, Watcher(home / CONSOLE), hypervisor, record.notice)
 
 
+def _differences(record: GuestRecord, spec: VMSpec, plan: GuestPlan) -> list[str]:
+    """What a guest that runs has other than the lab file says, in words."""
+    hardware, settings = plan.hardware, plan.settings
+    wanted: dict[str, tuple[object, object]] = {
+        "image": (record.image, spec.image),
+        "vcpus": (record.vcpus, plan.vcpus),
+        "memory_mib": (record.memory_mib, plan.memory_mib),
+        "init": (record.init, plan.init),
+        "accel": (record.asked_accel, spec.accel),
+    }
+    if record.machine_type:
+        wanted |= {
+            "machine": (record.machine_type, hardware.machine),
+            "cpu": (record.cpu_model_virtual, plan.cpu(record.accel)),
+            "disk_bus": (record.disk_bus, hardware.disk_bus),
+            "nic": (record.nic, hardware.nic),
+            "video": (record.video, hardware.video),
+            "smbios_product": (record.asked_smbios_product, hardware.smbios_product),
+            "tunables": (record.asked_tunables, dict(settings.tunables)),
+            "sysctls": (record.asked_sysctls, dict(settings.sysctls)),
+            "cmdline": (record.asked_cmdline, settings.cmdline),
+        }
+    return [
+        f"{key}: it has {_shown(has)}, the lab file says {_shown(want)}"
+        for key, (has, want) in wanted.items()
+        if has != want
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        value = " ".join(f"{key}={text}" for key, text in sorted(value.items()))
+    return str(value) if value != "" else "none"
+
+
 def _prepare(
     lab: Lab, name: str, catalogue: Mapping[str, Recipe], progress: Progress
 ) -> tuple[DomainSpec, str]:
     """Everything on disk that a domain needs, and its specification."""
     spec, recipe = lab.vm(name), catalogue[lab.vm(name).image]
+    plan = resolve(lab, name, recipe)
     progress(name, "choosing the accelerator")
     choice = accel.choose(spec.accel or "auto")
+    if choice.accel != "kvm" and plan.needs_kvm:
+        raise ConfigError(
+            "the host's own CPU needs KVM, which is not used here",
+            where=lab.place("targets", name, "hardware", "cpu"),
+            hint="name a CPU model of QEMU's, or max",
+        )
     image = ImageStore().build(
         recipe,
         progress=lambda stage, part, text: progress(name, f"image, {stage}", part, text),
@@ -144,54 +176,65 @@ def _prepare(
         host_key_pub=host_key_pub,
         authorized_key=authorized,
     )
-    boot = get_builder(recipe.builder).prepare_guest(
-        image, home, identity, GuestSettings(init=spec.init, nic=recipe.hardware.nic)
-    )
-    hardware = recipe.hardware
-    port = ports.claim_port(domain_name(lab, name), ports.default_directory())
-    cpu = hardware.cpu.kvm if choice.accel == "kvm" else hardware.cpu.tcg
-    vcpus = min(spec.vcpus or 1, hardware.max_vcpus)
-    memory_mib = spec.memory or hardware.memory_mib
+    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, plan.settings)
     record = GuestRecord(
         domain=domain_name(lab, name),
         uri=uri_of(lab, name),
         uri_why=GuestRecord.reason(lab, name),
         image=recipe.name,
         image_key=image.key,
-        port=port,
+        image_notes={key: text for key, text in image.notes.items() if key != "slots"},
+        port=ports.claim_port(domain_name(lab, name), ports.default_directory()),
         user=recipe.ssh.user,
+        poweroff=recipe.ssh.poweroff,
         host_key=boot.host_key,
         accel=choice.accel,
         asked_accel=spec.accel or "auto",
         accel_reason=choice.reason,
-        vcpus=vcpus,
-        asked_vcpus=spec.vcpus or vcpus,
-        memory_mib=memory_mib,
-        cpu_model_virtual=cpu,
-        init=spec.init or "minimal",
+        vcpus=plan.vcpus,
+        memory_mib=plan.memory_mib,
+        cpu_model_virtual=plan.cpu(choice.accel),
+        init=plan.init,
         kernel_cmdline=boot.cmdline,
+        machine_type=plan.hardware.machine,
+        disk_bus=plan.hardware.disk_bus,
+        nic=plan.hardware.nic,
+        video=plan.hardware.video,
+        asked_smbios_product=plan.hardware.smbios_product,
+        asked_cmdline=plan.settings.cmdline,
+        asked_tunables=dict(plan.settings.tunables),
+        asked_sysctls=dict(plan.settings.sysctls),
     )
     record.write(home)
-    made = DomainSpec(
+    return _domain(lab, name, recipe, plan, record, boot), record.notice
+
+
+def _domain(
+    lab: Lab, name: str, recipe: Recipe, plan: GuestPlan, record: GuestRecord, boot: GuestBoot
+) -> DomainSpec:
+    hardware = plan.hardware
+    return DomainSpec(
         name=record.domain,
         title=f"{lab.lab}: {name}",
-        vcpus=vcpus,
-        memory_mib=memory_mib,
+        vcpus=record.vcpus,
+        memory_mib=record.memory_mib,
         machine=hardware.machine,
-        cpu=cpu,
-        accel=choice.accel,
+        cpu=record.cpu_model_virtual,
+        accel="kvm" if record.accel == "kvm" else "tcg",
         disk=boot.disk,
         disk_format="qcow2",
         disk_bus=hardware.disk_bus,
         nic=hardware.nic,
+        video=hardware.video,
+        smbios_product=hardware.smbios_product,
         rng=recipe.system == "linux",
         kernel=boot.kernel,
         initrd=boot.initrd,
         cmdline=boot.cmdline,
-        console_log=home / CONSOLE,
-        ssh_port=port,
+        console_log=directory(lab, name) / CONSOLE,
+        ssh_port=record.port,
+        guest_ssh_port=recipe.ssh.port,
     )
-    return made, record.notice
 
 
 def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice: str) -> Started:

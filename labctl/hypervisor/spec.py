@@ -40,7 +40,8 @@ class DomainSpec:
         kernel, initrd, cmdline: direct kernel boot; without ``kernel`` the disk boots.
         console_log: file that the first serial port is appended to.
         ssh_port: port on 127.0.0.1 that leads to the guest's ``guest_ssh_port``.
-        smbios_product: SMBIOS type 1 product name (some guests look at it).
+        video: "none", or "vga" for boot code that prints by the BIOS alone.
+        smbios_product: SMBIOS type 1 product name (some guests look at it); "" is QEMU's own.
         pinning: host CPU of each vCPU, in order; () leaves them to the scheduler.
         rng: whether it has a virtio entropy device.
         run_as: "+uid:+gid" that QEMU runs as under a system daemon, "" for its default.
@@ -63,6 +64,7 @@ class DomainSpec:
     initrd: Path | None = None
     cmdline: str = ""
     guest_ssh_port: int = 22
+    video: Literal["none", "vga"] = "none"
     smbios_product: str = ""
     pinning: tuple[int, ...] = ()
     rng: bool = True
@@ -88,13 +90,17 @@ def render(spec: DomainSpec) -> str:
     if not spec.nic.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"not a network device: {spec.nic!r}", where=spec.name)
     identity = uuid.uuid5(_UUIDS, spec.name)
+    express = not spec.machine.startswith("pc")
     return _template().render(
         spec=spec,
         uuid=str(identity),
         mac="52:54:00:" + ":".join(f"{byte:02x}" for byte in identity.bytes[:3]),
         metadata_uri=METADATA_URI,
         stored=json.dumps(_plain(spec), sort_keys=True),
-        bus="pci.0" if spec.machine.startswith("pc") else "pcie.0",
+        bus="pcie.0" if express else "pci.0",
+        # libvirt puts it behind a root port of its own, where QEMU makes it a device of
+        # virtio 1.0, which systems of before 2015 do not know; on the root bus it is both.
+        disk_on_root_bus=express and spec.disk_bus == "virtio" and spec.kernel is None,
         disk_target={"virtio": "vda", "ide": "hda", "sata": "sda"}[spec.disk_bus],
     )
 

@@ -13,7 +13,16 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from labctl.errors import ConfigError
-from labctl.lab.model import Defaults, Hypervisor, Lab, LocalSpec, Pair, SSHSpec, VMSpec
+from labctl.lab.model import (
+    Defaults,
+    HardwareSpec,
+    Hypervisor,
+    Lab,
+    LocalSpec,
+    Pair,
+    SSHSpec,
+    VMSpec,
+)
 from labctl.lab.yaml_lines import Keys
 
 _KINDS: dict[str, type[BaseModel]] = {"local": LocalSpec, "ssh": SSHSpec, "vm": VMSpec}
@@ -101,6 +110,8 @@ def _worded(
         tag = given.get("kind") if isinstance(given, dict) else None
         what = f"the kind {_shown(tag)} is not known" if tag else "the key kind is missing"
         return what, f"a target's kind is one of {', '.join(_KINDS)}"
+    if kind == "string_pattern_mismatch" and location[-1] == "cpu":
+        return f"{_shown(given)} cannot be a CPU model", "one of QEMU's, like Nehalem, or max"
     if kind == "string_pattern_mismatch":
         return f"{_shown(given)} cannot be a name", _NAME
     if kind == "literal_error":
@@ -121,6 +132,8 @@ def _worded(
 def _known_keys(parent: Keys, raw: dict[str, Any], root: type) -> list[str]:
     if not parent:
         return keys_of(root)
+    if parent[0] == "targets" and parent[2:] == ("hardware",):
+        return keys_of(HardwareSpec)
     if parent[0] == "targets":
         return keys_of(_KINDS[raw["targets"][parent[1]]["kind"]])
     models: dict[str | int, type[BaseModel]] = {

@@ -62,6 +62,7 @@ def load_lab(path: Path, *, images: Collection[str]) -> Lab:
         lab = Lab.model_validate({**raw, "path": path})
     except ValidationError as error:
         raise explain(error, path, lines, raw, Lab) from None
+    lab._lines.update(lines)
     _check_references(lab, lines, images)
     return lab
 

@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
 )
 
 from labctl import paths
@@ -27,6 +28,9 @@ _MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
 _GUESSES = {"m": "MiB", "mb": "MiB", "mib": "MiB", "g": "GiB", "gb": "GiB", "gib": "GiB"}
 _MIN_MIB, _MAX_MIB = 128, 1024**3  # 1 PiB
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s]+([/?]\S*)?|/\S*)")
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_%-]+)*")
+_VALUE = re.compile(r"[A-Za-z0-9_.,:/+@%=-]+( +[A-Za-z0-9_.,:/+@%=-]+)*")
+_MAX_SETTING = 100
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
@@ -113,6 +117,36 @@ def _user_path(value: Any) -> Any:
         raise ValueError(f"{text!r} names a user who is not known here; check the path") from None
 
 
+def _setting_name(value: str) -> str:
+    """A name as boot loaders and sysctl have it: ``kern.hz``, ``hint.psm.0.disabled``."""
+    if len(value) > _MAX_SETTING or not _SETTING.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not the name of a setting; letters, digits, '_', '-' and '%', in parts "
+            f"joined by dots, like kern.timecounter.hardware"
+        )
+    return value
+
+
+def _setting_value(value: Any) -> Any:
+    """What a boot loader's or sysctl's file can hold and cannot be broken out of."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    text = _text(value)
+    if isinstance(text, str) and (len(text) > _MAX_SETTING or not _VALUE.fullmatch(text)):
+        raise ValueError(
+            f"{text!r} cannot be the value of a setting; letters, digits, spaces within and "
+            f"any of _.,:/+@%=- can"
+        )
+    return text
+
+
+def _smbios(value: str) -> str:
+    """What an SMBIOS table can hold; "" is the hypervisor's own."""
+    if len(value) > 64 or not value.isascii():
+        raise ValueError(f"{value!r} cannot be the name of a product; use at most 64 ASCII letters")
+    return value
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 Word = Annotated[Text, AfterValidator(_word)]
 MemoryMiB = Annotated[int, BeforeValidator(parse_memory)]
@@ -121,6 +155,10 @@ UserPath = Annotated[Path, BeforeValidator(_user_path)]
 URI = Annotated[Text, AfterValidator(_uri)]
 Accel = Literal["auto", "kvm", "tcg"]
 Init = Literal["minimal", "systemd"]
+Settings = dict[
+    Annotated[str, AfterValidator(_setting_name)], Annotated[str, BeforeValidator(_setting_value)]
+]
+CpuModel = Annotated[Text, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 Vcpus = Annotated[int, Field(strict=True, ge=1, le=256)]
 Flag = Annotated[bool, Field(strict=True)]
 Name = Annotated[Text, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
@@ -185,8 +223,26 @@ class SSHSpec(_Model):
     binaries: UserPath | None = None
 
 
+class HardwareSpec(_Model):
+    """Virtual hardware that a guest has instead of its image's own; None: as the image says.
+
+    ``cpu`` is a CPU model of QEMU's, ``max`` or ``host-passthrough``, with KVM or without.
+    """
+
+    machine: Literal["pc", "q35"] | None = None
+    cpu: CpuModel | None = None
+    disk_bus: Literal["virtio", "ide", "sata"] | None = None
+    nic: Literal["virtio-net-pci", "e1000"] | None = None
+    smbios_product: Annotated[Text, AfterValidator(_smbios)] | None = None
+    video: Literal["none", "vga"] | None = None
+
+
 class VMSpec(_Model):
-    """A libvirt domain, made from an image."""
+    """A libvirt domain, made from an image.
+
+    ``tunables`` and ``sysctls`` are laid over the image's own, one by one; ``cmdline`` is
+    added to the kernel's command line.
+    """
 
     kind: Literal["vm"]
     image: Text
@@ -195,6 +251,10 @@ class VMSpec(_Model):
     memory: MemoryMiB | None = None
     accel: Accel | None = None
     init: Init | None = None
+    hardware: HardwareSpec = HardwareSpec()
+    tunables: Settings = {}
+    sysctls: Settings = {}
+    cmdline: Text = ""
     binaries: UserPath | None = None
 
 
@@ -217,6 +277,14 @@ class Lab(_Model):
     targets: dict[Name, TargetSpec] = Field(min_length=1)
     pairs: tuple[Pair, ...] = ()
     path: Path = Path("lab.yaml")
+    _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
+
+    def place(self, *keys: str | int) -> str:
+        """Where a key, or the nearest one above it, stands in the file: ``lab.yaml:12``."""
+        for count in range(len(keys), 0, -1):
+            if keys[:count] in self._lines:
+                return f"{self.path}:{self._lines[keys[:count]]}"
+        return str(self.path)
 
     @property
     def ident(self) -> str:

@@ -133,13 +133,25 @@ def test_a_guest_outlives_a_labctl_that_is_killed(spec: DomainSpec) -> None:
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize("bus", ["virtio", "ide", "sata"])
-def test_each_disk_bus_with_pinning_and_smbios(spec: DomainSpec, bus: str) -> None:
+@pytest.mark.parametrize(
+    ("machine", "bus", "nic", "video"),
+    [
+        ("pc", "ide", "e1000", "vga"),
+        ("pc", "sata", "e1000", "none"),
+        ("pc", "virtio", "virtio-net-pci", "vga"),
+        ("q35", "sata", "e1000", "vga"),
+        ("q35", "virtio", "virtio-net-pci", "none"),
+    ],
+)
+def test_each_hardware_with_pinning_and_smbios(
+    spec: DomainSpec, machine: str, bus: str, nic: str, video: str
+) -> None:
     spec = dataclasses.replace(
         spec,
+        machine=machine,
         disk_bus=bus,  # type: ignore[arg-type]
-        machine="pc",
-        nic="e1000",
+        nic=nic,
+        video=video,  # type: ignore[arg-type]
         cpu="Nehalem",
         pinning=(0, 0),
         smbios_product="KVM",
@@ -148,7 +160,18 @@ def test_each_disk_bus_with_pinning_and_smbios(spec: DomainSpec, bus: str) -> No
     with connect("embed") as connection:
         domain.ensure_running(connection, spec)
         wait_for(watcher, "ready")
-        pid = domain.qemu_pid(connection, NAME)
-    command = psutil.Process(pid).cmdline()
-    assert any("product=KVM" in word for word in command)
-    assert any(word.startswith("e1000,") for word in command)
+        command = psutil.Process(domain.qemu_pid(connection, NAME)).cmdline()
+        devices = [
+            device
+            for pci in domain._monitor(connection, NAME, "query-pci")
+            for device in pci["devices"]
+        ]
+    (smbios,) = [word for word in command if "product=KVM" in word]
+    assert smbios.startswith("type=1,")
+    assert "manufacturer" not in smbios  # QEMU's own stays
+    assert any(word.startswith(f"{nic},") for word in command)
+    classes = {device["class_info"]["class"] for device in devices}
+    assert (0x0300 in classes) == (video == "vga")
+    assert 0x0C03 not in classes, "a USB controller"
+    if bus == "virtio":  # also the device that systems of before virtio 1.0 know
+        assert 0x1001 in [device["id"]["device"] for device in devices]

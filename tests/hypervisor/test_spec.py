@@ -43,6 +43,7 @@ BSD = DomainSpec(
     nic="e1000",
     console_log=Path("/c.log"),
     ssh_port=22023,
+    video="vga",
     smbios_product="KVM",
     rng=False,
 )

@@ -119,6 +119,36 @@ def test_a_file_name_that_cannot_be_is_no_lab_file() -> None:
         locate(Path("a" * 5000))
 
 
+def test_a_guests_hardware_and_settings(tmp_path: Path) -> None:
+    text = """
+        lab: x
+        targets:
+          a:
+            kind: vm
+            image: freebsd-9.3
+            hardware:
+              machine: pc
+              cpu: Westmere
+              smbios_product: KVM
+            tunables: {kern.hz: 100, hint.psm.0.disabled: "1", if_em_load: 'YES'}
+            sysctls: {kern.timecounter.hardware: HPET, net.inet.ip.portrange.first: 1024}
+          b: {kind: vm, image: debian-12, cmdline: mitigations=off nosmt}
+    """
+    lab = load_lab(lab_file(tmp_path, text), images=IMAGES)
+    spec = lab.vm("a")
+    assert spec.hardware.model_dump(exclude_none=True) == {
+        "machine": "pc", "cpu": "Westmere", "smbios_product": "KVM",
+    }  # fmt: skip
+    assert spec.tunables == {"kern.hz": "100", "hint.psm.0.disabled": "1", "if_em_load": "YES"}
+    assert spec.sysctls["net.inet.ip.portrange.first"] == "1024"
+    assert lab.vm("b").cmdline == "mitigations=off nosmt"
+    assert lab.place("targets", "a", "hardware", "cpu") == f"{lab.path}:9"
+    assert lab.place("targets", "a", "hardware", "nic") == f"{lab.path}:7"  # where it would be
+    assert lab.place("nothing") == str(lab.path)
+
+
+VM = "lab: x\ntargets:\n  a:\n    kind: vm\n    image: debian-12\n    {}\n"
+
 CASES = {
     "unknown image": (
         """
@@ -207,6 +237,31 @@ CASES = {
         "lab: x\ntargets:\n  a: {kind: vm, image: debian-12, hypervisor: big}\n",
         3, "there is no hypervisor 'big'", "local",
     ),
+    # Hardware and settings of a guest.
+    "hardware a text": (VM.format("hardware: pc"), 6, "hardware: a mapping of keys is wanted", ""),
+    "hardware nothing": (VM.format("hardware:"), 6, "a mapping of keys is wanted here, not nothing", ""),
+    "unknown hardware": (
+        VM.format("hardware: {disk: ide}"), 6, "hardware.disk: there is no such key", "did you mean disk_bus?",
+    ),
+    "unknown machine": (VM.format("hardware: {machine: microvm}"), 6, "'microvm' is not possible", "'pc' or 'q35'"),
+    "unknown bus": (VM.format("hardware: {disk_bus: scsi}"), 6, "'scsi' is not possible", "'virtio', 'ide' or"),
+    "unknown card": (VM.format("hardware: {nic: ne2k_pci}"), 6, "'ne2k_pci' is not possible", "e1000"),
+    "options as a cpu": (VM.format("hardware: {cpu: 'max,-xsave'}"), 6, "cannot be a CPU model", "Nehalem"),
+    "product not ASCII": (VM.format("hardware: {smbios_product: \u00fc}"), 6, "name of a product", "ASCII"),
+    "tunables a list": (VM.format("tunables: [kern.hz]"), 6, "tunables: a mapping of keys is wanted", ""),
+    "tunable's name": (VM.format("tunables: {'kern.hz=1\"': 1}"), 6, "not the name of a setting", "dots"),
+    "tunable's quote": (
+        VM.format("tunables: {kern.hz: '1\"'}"), 6, "cannot be the value of a setting", "digits",
+    ),
+    "tunable's newline": (VM.format('tunables: {kern.hz: "1\\n2"}'), 6, "has control characters", "remove"),
+    "tunable a truth": (VM.format("tunables: {if_em_load: YES}"), 6, "as the bool True", "quotes"),
+    "tunable a fraction": (VM.format("tunables: {kern.hz: 1.5}"), 6, "as the float 1.5", "quotes"),
+    "sysctl's command": (VM.format("sysctls: {kern.x: $(id)}"), 6, "cannot be the value", ""),
+    "sysctl's comment": (VM.format("sysctls: {kern.x: '#'}"), 6, "cannot be the value", ""),
+    "sysctl empty": (VM.format("sysctls: {kern.x: ''}"), 6, "cannot be the value", ""),
+    "sysctl nested": (VM.format("sysctls: {kern: {hz: 1}}"), 6, "sysctls.kern: a text is wanted here", ""),
+    "sysctl too long": (VM.format(f"sysctls: {{kern.x: {'a' * 200}}}"), 6, "cannot be the value", ""),
+    "command line a number": (VM.format("cmdline: 1"), 6, "YAML reads this as the int 1", "quotes"),
     "no targets": ("lab: x\ntargets: {}\n", 2, "targets", ""),
     "bad name": ("lab: x\ntargets:\n  'a b': {kind: local}\n", 3, "cannot be a name", "letters"),
     "not a mapping": ("- a\n", 1, "not a lab file", "keys"),
