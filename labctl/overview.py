@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from labctl.errors import LabctlError
+from labctl.guests.hardware import resolve
 from labctl.guests.record import user_key
 from labctl.hypervisor import accel
-from labctl.images.box import box_name, box_path, guest_options, provider_options
+from labctl.images.box import box_label, box_path, guest_options, provider_options
 from labctl.images.catalogue import Hardware, Recipe
 from labctl.images.export import export_key
 from labctl.lab import Lab
@@ -43,38 +44,45 @@ def _target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> dict[str, A
 
 
 def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
-    spec, hardware = lab.vm(name), recipe.hardware
+    spec, plan = lab.vm(name), resolve(lab, name, recipe)
     accelerator = _accelerator(spec.accel or "auto")
-    cpu = hardware.cpu.kvm if accelerator["chosen"] == "kvm" else hardware.cpu.tcg
-    vcpus = min(spec.vcpus or 1, hardware.max_vcpus)
-    memory_mib = spec.memory or hardware.memory_mib
+    cpu = plan.cpu(accelerator["chosen"])
+    label = box_label(recipe, plan.settings)
     uri = lab.hypervisors[spec.hypervisor].uri
     return {
         "image": recipe.name,
         "system": recipe.system,
         "hypervisor": {"name": spec.hypervisor, "uri": uri},
         "accelerator": accelerator,
-        "vcpus": vcpus,
-        "memory_mib": memory_mib,
-        "init": recipe.init(spec.init),
-        "hardware": _hardware(hardware, cpu),
-        "tunables": dict(recipe.tunables),
-        "sysctls": dict(recipe.sysctls),
+        "vcpus": plan.vcpus,
+        "memory_mib": plan.memory_mib,
+        "init": plan.init,
+        "hardware": _hardware(plan.hardware, cpu),
+        "tunables": dict(plan.settings.tunables),
+        "sysctls": dict(plan.settings.sysctls),
+        "cmdline": plan.settings.cmdline,
         "ssh": {"user": recipe.ssh.user, "identity": str(user_key(lab))},
         "vagrant": {
-            "box": box_name(recipe.name),
-            "file": str(box_path(recipe.name)),
+            "box": f"labctl/{label}",
+            "file": str(box_path(label)),
             "identity": str(export_key()),
+            "export": _export_command(name, recipe, label),
             **guest_options(recipe),
             "libvirt": {
                 "driver": "kvm" if accelerator["chosen"] == "kvm" else "qemu",
                 **({} if uri in ("auto", "embed") else {"uri": uri}),
-                "cpus": vcpus,
-                "memory": memory_mib,
-                **provider_options(hardware, cpu=cpu),
+                "cpus": plan.vcpus,
+                "memory": plan.memory_mib,
+                **provider_options(plan.hardware, cpu=cpu),
             },
         },
     }
+
+
+def _export_command(name: str, recipe: Recipe, label: str) -> str:
+    """What makes the guest's box."""
+    own = "" if label == recipe.name else f" --target {name}"
+    return f"labctl image export {recipe.name} --format box{own}"
 
 
 def _hardware(hardware: Hardware, cpu: str) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from labctl.cli.app import Json, state
+from labctl.cli.app import Json, State, state
 from labctl.cli.images import Image, image_app
 from labctl.cli.output import Output, size
 from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from labctl.guests.hardware import GuestPlan
+    from labctl.images.catalogue import Recipe
     from labctl.images.export import Exported
 
 _PUBLIC_KEY = re.compile(r"^(ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( .*)?$")
@@ -47,6 +49,10 @@ def export(
         ),
     ] = None,
     hostname: Annotated[str, typer.Option(help="Its host name [default: the image's].")] = "",
+    target: Annotated[
+        str,
+        typer.Option(help="With the settings that this target of the lab file has."),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: Json = False,
 ) -> None:
@@ -57,8 +63,7 @@ def export(
     Example: `labctl image export netbsd-6.1.5 --format raw`
     """
     from labctl.images import export as exporting
-    from labctl.images.box import box_path
-    from labctl.images.builder import GuestSettings
+    from labctl.images.box import box_label, box_path, plain_settings
     from labctl.images.catalogue import find_recipe
     from labctl.images.keys import ensure_keypair
     from labctl.images.store import ImageStore
@@ -68,15 +73,17 @@ def export(
     name = hostname or image.replace(".", "-").replace("_", "-")
     if not _NAME.match(name):
         raise ConfigError(f"{name!r} is no host name", hint="letters, digits and hyphens")
-    target = output or (box_path(image) if form is Form.box else Path(f"{image}.{form}"))
-    if output is None and form is Form.box:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    identity = None if authorized_key else exporting.export_key()
-    public = (
-        _public_key(authorized_key)
-        if authorized_key
-        else ensure_keypair(exporting.export_key(), "labctl export")
-    )
+    settings, hardware = plain_settings(recipe), recipe.hardware
+    if target:
+        plan = _plan(found, target, recipe)
+        settings, hardware = plan.settings, plan.hardware
+    label = box_label(recipe, settings)
+    if form is Form.box and output is None:
+        box_path(label).parent.mkdir(parents=True, exist_ok=True)
+    path = output or (box_path(label) if form is Form.box else Path(f"{label}.{form}"))
+    exporting.check_target(path, force=force)  # before an image is built for it
+    key = authorized_key or exporting.export_key()
+    public = _public_key(key) if authorized_key else ensure_keypair(key, "labctl export")
     with found.output.steps() as steps:
 
         def progress(stage: str, part: float | None, text: str) -> None:
@@ -84,26 +91,39 @@ def export(
 
         done = exporting.export(
             ImageStore().build(recipe, progress=progress),
-            target,
+            path,
             form.value,
             authorized_key=public,
             hostname=name,
-            settings=GuestSettings(
-                tunables=recipe.tunables,
-                sysctls=recipe.sysctls,
-                nic=recipe.hardware.nic,
-                disk_bus=recipe.hardware.disk_bus,
-            ),
+            settings=settings,
+            hardware=hardware,
             force=force,
             progress=progress,
         )
-        steps.finish(image, f"exported, {size(target.stat().st_blocks * 512)}")
+        steps.finish(image, f"exported, {size(path.stat().st_blocks * 512)}")
     if json:
-        found.output.json(**done.as_dict(), identity=str(identity) if identity else None)
+        found.output.json(**done.as_dict(), identity=None if authorized_key else str(key))
         return
-    for path, digest in done.sha256.items():
-        found.output.data(f"{digest}  {path}")
-    _explain(found.output, done, target, identity or authorized_key)
+    for file, digest in done.sha256.items():
+        found.output.data(f"{digest}  {file}")
+    _explain(found.output, done, path, key)
+
+
+def _plan(found: State, target: str, recipe: Recipe) -> GuestPlan:
+    """What a target of the lab file is made of.
+
+    Raises:
+        ConfigError: it is not of this image.
+    """
+    from labctl.guests.hardware import resolve
+    from labctl.lab import VMSpec
+
+    found.select([target])
+    spec = found.lab.targets[target]
+    image = spec.image if isinstance(spec, VMSpec) else "no image"
+    if image != recipe.name:
+        raise ConfigError(f"the target {target} has {image}, not {recipe.name}", where="--target")
+    return resolve(found.lab, target, recipe)
 
 
 def _public_key(path: Path) -> str:
@@ -123,7 +143,7 @@ def _public_key(path: Path) -> str:
     return text
 
 
-def _explain(output: Output, done: Exported, target: Path, key: Path | None) -> None:
+def _explain(output: Output, done: Exported, target: Path, key: Path) -> None:
     """What the user has to know to use it."""
     output.say(f"may log in: {key}")
     if done.format == "box":

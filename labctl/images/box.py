@@ -7,15 +7,17 @@ Vagrantfile gets them by ``labctl lab --json``, a box carries those that it cann
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from labctl import paths
+from labctl.images.builder import GuestSettings
 from labctl.images.catalogue import Hardware, Recipe
 
 DISK, KERNEL, INITRD = "box.img", "vmlinuz", "initrd"
@@ -44,14 +46,30 @@ class BoxFiles:
     cmdline: str = ""
 
 
-def box_name(image: str) -> str:
-    """What Vagrant calls the box of an image."""
-    return f"labctl/{image}"
+def plain_settings(recipe: Recipe) -> GuestSettings:
+    """What a guest has that chooses nothing itself."""
+    return GuestSettings(
+        init=recipe.default_init or None,
+        tunables=recipe.tunables,
+        sysctls=recipe.sysctls,
+        nic=recipe.hardware.nic,
+        disk_bus=recipe.hardware.disk_bus,
+    )
 
 
-def box_path(image: str) -> Path:
-    """Where the box of an image is kept, unless it is exported elsewhere."""
-    return paths.cache_dir() / "boxes" / f"{image}.box"
+def box_label(recipe: Recipe, settings: GuestSettings) -> str:
+    """The image's name; with a digest behind it where its guests have settings of their own,
+    which are written on the disk."""
+    own = replace(settings, network="user")
+    if own == plain_settings(recipe):
+        return recipe.name
+    content = json.dumps(asdict(own), sort_keys=True)
+    return f"{recipe.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def box_path(label: str) -> Path:
+    """Where a box is kept, unless it is exported elsewhere."""
+    return paths.cache_dir() / "boxes" / f"{label}.box"
 
 
 def guest_options(recipe: Recipe) -> dict[str, Any]:

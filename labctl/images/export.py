@@ -112,7 +112,7 @@ def export(
     apart = bool(image.kernel) and form != "box"
     beside = [target.with_name(f"{target.name}.{part}") for part in ("kernel", "initrd")]
     for path in [target, *(beside if apart else [])]:
-        _check_target(path, force=force)
+        check_target(path, force=force)
     chosen = replace(settings or GuestSettings(), network="dhcp")
     with _beside(target) as work:
         progress("guest", None, "making its disk and host key")
@@ -148,7 +148,12 @@ def export(
     )
 
 
-def _check_target(path: Path, *, force: bool) -> None:
+def check_target(path: Path, *, force: bool) -> None:
+    """See that a file can be written there; ``force``: in place of another.
+
+    Raises:
+        ConfigError: it cannot.
+    """
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

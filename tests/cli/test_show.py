@@ -11,7 +11,8 @@ targets:
   metal: {kind: local}
   box: {kind: ssh, host: 192.0.2.7, port: 2222, user: me, workdir: /var/tmp/lab}
   linux: {kind: vm, image: debian-12, vcpus: 3}
-  freebsd9: {kind: vm, image: freebsd-9.3, vcpus: 200}
+  freebsd9: {kind: vm, image: freebsd-9.3}
+  seen: {kind: vm, image: freebsd-9.3, tunables: {kern.hz: 100}, hardware: {smbios_product: KVM}}
 pairs:
   - {guest: linux, metal: metal}
 """
@@ -30,7 +31,7 @@ def test_every_target_is_shown_as_it_would_be_made(shown):
     assert document["path"] == str(shown.directory / "lab.yaml")
     assert document["pairs"] == [{"guest": "linux", "metal": "metal"}]
     targets = {target["name"]: target for target in document["targets"]}
-    assert list(targets) == ["metal", "box", "linux", "freebsd9"]
+    assert list(targets) == ["metal", "box", "linux", "freebsd9", "seen"]
     assert targets["metal"] == {"name": "metal", "kind": "local", "machine": "local"}
     ssh = {"host": "192.0.2.7", "port": 2222, "user": "me", "identity": None}
     assert targets["box"]["ssh"] == ssh and targets["box"]["machine"] == "192.0.2.7"
@@ -38,11 +39,23 @@ def test_every_target_is_shown_as_it_would_be_made(shown):
     assert (linux["vcpus"], linux["memory_mib"], linux["init"]) == (3, 768, "minimal")
     assert linux["accelerator"]["asked"] == linux["accelerator"]["chosen"] == "tcg"
     assert linux["hardware"]["cpu"] == "max" and linux["hardware"]["machine"] == "q35"
-    assert freebsd["vcpus"] == 32 and freebsd["init"] == ""  # what the recipe allows
+    assert freebsd["vcpus"] == 2 and freebsd["init"] == ""
     assert freebsd["tunables"] == {"kern.hz": "1000"}
     assert freebsd["hardware"]["cpu"] == freebsd["vagrant"]["libvirt"]["cpu_model"] == "Nehalem"
     assert freebsd["vagrant"]["libvirt"]["driver"] == "qemu"
     assert freebsd["vagrant"]["guest"] == "freebsd"
+
+
+def test_settings_on_the_disk_want_a_box_of_their_own(shown):
+    targets = {target["name"]: target for target in shown.json("lab")["targets"]}
+    plain, seen = targets["freebsd9"]["vagrant"], targets["seen"]["vagrant"]
+    assert targets["seen"]["tunables"] == {"kern.hz": "100"}
+    assert targets["seen"]["hardware"]["smbios_product"] == "KVM"
+    assert seen["libvirt"]["sysinfo"] == {"system": {"product": "KVM"}}
+    assert plain["box"] == "labctl/freebsd-9.3" and seen["box"].startswith("labctl/freebsd-9.3-")
+    assert plain["export"] == "labctl image export freebsd-9.3 --format box"
+    assert seen["export"] == f"{plain['export']} --target seen"
+    assert seen["file"].endswith(f"/boxes/{seen['box'].removeprefix('labctl/')}.box")
 
 
 def test_nothing_is_made_by_showing(shown):
@@ -54,7 +67,7 @@ def test_nothing_is_made_by_showing(shown):
 def test_people_get_a_line_a_target(shown):
     rows = shown("lab").stdout.splitlines()
     assert [row.split()[0] for row in rows[1:] if not row.startswith(" ")] == [
-        *("metal", "box", "linux", "freebsd9")
+        *("metal", "box", "linux", "freebsd9", "seen")
     ]
     assert "me@192.0.2.7:2222" in rows[2]
 
@@ -65,6 +78,9 @@ def test_people_get_a_line_a_target(shown):
         (["--authorized-key", "key"], "not one public key"),
         (["--authorized-key", "none"], "cannot be read"),
         (["--hostname", "a b"], "no host name"),
+        (["--target", "freebsd9"], "has freebsd-9.3, not debian-12"),
+        (["--target", "metal"], "has no image"),
+        (["--target", "nobody"], "no target 'nobody'"),
     ],
 )
 def test_an_export_that_cannot_be_is_refused_before_anything_is_built(shown, arguments, said):
