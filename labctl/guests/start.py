@@ -21,6 +21,7 @@ from labctl.guests.record import (
     user_key,
 )
 from labctl.hypervisor import accel, domain, ports
+from labctl.hypervisor.boot_steps import NOTHING
 from labctl.hypervisor.connection import Connection, connect
 from labctl.hypervisor.console import Watcher, tail
 from labctl.hypervisor.domain import DomainSpec
@@ -38,6 +39,10 @@ PORT_ATTEMPTS = 5
 CONSOLE_INTERVAL_S = 0.05
 SILENT_ATTEMPT_S = 30.0
 """How long after one attempt the next is made while the console does not say "ready"."""
+HEARD_ATTEMPT_S = 1.0
+"""The same once it did: the server is being started."""
+SETTLE_S = 2.0
+"""How long a console is read on at most after it told of a failure."""
 
 
 @dataclass
@@ -277,16 +282,16 @@ def wait_ready(target: Target, watcher: Watcher, *, booting: bool, deadline: flo
     # QEMU accepts on the host's port long before the guest listens; an attempt that is made
     # too early hangs. So the console's word comes first, and attempts without it are rare.
     attempt_at = time.monotonic() + (SILENT_ATTEMPT_S if booting else 0)
-    last = "no attempt was made"
+    last, heard = "no attempt was made", False
     while True:
-        ready = any(event.kind == "ready" for event in watcher.poll())
+        events = watcher.poll()
+        ready = any(event.kind == "ready" for event in events)
+        heard |= ready
         if watcher.failure:
-            raise UnavailableError(
-                f"the guest did not boot: {watcher.failure.text}",
-                where=target.name,
-                detail=tail(watcher.path),
-                hint=f"labctl console {target.name}",
-            )
+            _settle(watcher)
+            raise _did_not_boot(target, watcher, watcher.failure.text)
+        if booting and any(event.name == "power off" for event in events):
+            raise _did_not_boot(target, watcher, "it powered off")
         now = time.monotonic()
         if ready or now >= min(attempt_at, deadline):
             try:
@@ -296,7 +301,7 @@ def wait_ready(target: Target, watcher: Watcher, *, booting: bool, deadline: flo
                 raise  # waiting does not make a wrong key right
             except UnavailableError as error:
                 last = error.message
-                attempt_at = now + SILENT_ATTEMPT_S
+                attempt_at = now + (HEARD_ATTEMPT_S if heard else SILENT_ATTEMPT_S)
         if now > deadline:
             raise UnavailableError(
                 f"no SSH within the time limit; its console stopped at: {watcher.step}",
@@ -304,6 +309,27 @@ def wait_ready(target: Target, watcher: Watcher, *, booting: bool, deadline: flo
                 detail=tail(watcher.path),
                 hint=f"the last attempt said: {last}",
             )
+        time.sleep(CONSOLE_INTERVAL_S)
+
+
+def _did_not_boot(target: Target, watcher: Watcher, why: str) -> UnavailableError:
+    came_to = watcher.reached if watcher.reached != NOTHING else "no step that was told of"
+    return UnavailableError(
+        f"the guest did not boot: {why} (it had come to: {came_to})",
+        where=target.name,
+        detail=tail(watcher.path),
+        hint=f"labctl console {target.name}",
+    )
+
+
+def _settle(watcher: Watcher) -> None:
+    """Let the console end its sentence: what a panic is about stands below its first line."""
+    quiet_since = began = time.monotonic()
+    size = -1
+    while (now := time.monotonic()) - began < SETTLE_S and now - quiet_since < SETTLE_S / 4:
+        watcher.poll()
+        if watcher.offset != size:
+            size, quiet_since = watcher.offset, now
         time.sleep(CONSOLE_INTERVAL_S)
 
 

@@ -3,7 +3,7 @@
     connection  which libvirt, and a connection to it
     domain      define, start, ask, stop one guest (what it is: ``spec``)
     ports       loopback ports for guests' SSH
-    console     what the serial console says
+    console     what the serial console says (what its lines mean: ``boot_steps``)
     accel       whether KVM really runs guests on this host
 
 Below them: ``embedded`` and ``worker`` (libvirt without a daemon), ``proof`` (the

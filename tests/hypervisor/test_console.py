@@ -47,7 +47,7 @@ def test_tail_is_short_clean_and_never_fails(tmp_path: Path) -> None:
         ("ALERT!  /dev/vda1 does not exist.  Dropping to a shell!", "no root device", True),
         ("(initramfs) ", "initramfs shell", True),
         ("You are in emergency mode. After logging in, type", "emergency shell", True),
-        ("Enter pathname of shell or RETURN for /bin/sh:", "emergency shell", True),
+        ("Enter pathname of shell or RETURN for /bin/sh:", "single user", True),
         ("gptboot: No /boot/loader on 0:ad(0p2)", "no boot loader", True),
         ("No bootable device.", "no bootable disk", True),
         ("SeaBIOS (version 1.16.2-debian-1.16.2-1)", "firmware", False),
