@@ -1,7 +1,8 @@
 /*
  * kqueue on epoll, for the tests: see sys/event.h. What matters is kept: a oneshot knote
  * is gone after its event (EV_ENABLE of it is ENOENT), a dispatched one is disabled until
- * EV_ENABLE, a cleared one fires on new data only, any other as long as there is data.
+ * EV_ENABLE (EV_ADD alone does not enable it, as in FreeBSD's kern_event.c), a cleared one
+ * fires on new data only, any other as long as there is data.
  */
 #include <sys/event.h>
 
@@ -14,9 +15,9 @@
 #define MAX_FD 256
 
 struct knote {
-    int present;
+    int present, disabled;
     unsigned short flags;
-    void *udata;
+    udata_t udata;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,8 +58,12 @@ static int apply(int queue, const struct kevent *change)
     }
     if (change->flags & EV_ADD)
         knote->flags = change->flags;
+    if (!was_present || (change->flags & EV_ENABLE))
+        knote->disabled = 0;
     knote->present = 1;
     knote->udata = change->udata;
+    if (knote->disabled)
+        return 0;
     return arm(queue, was_present ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, (int)change->ident,
                knote->flags);
 }
@@ -73,6 +78,8 @@ static void deliver(int queue, int fd, struct kevent *event)
     if (knote->flags & EV_ONESHOT) {
         knote->present = 0;
         epoll_ctl(queue, EPOLL_CTL_DEL, fd, NULL);
+    } else if (knote->flags & DISPATCH_BIT) {
+        knote->disabled = 1;
     }
 }
 

@@ -8,13 +8,20 @@
 #include <stdint.h>
 #include <time.h>
 
+#ifdef SHIM_NETBSD_6
+#define SHIM_WITHOUT_DISPATCH
+typedef intptr_t udata_t;
+#else
+typedef void *udata_t;
+#endif
+
 struct kevent {
     uintptr_t ident;
     short filter;
     unsigned short flags;
     unsigned fflags;
     intptr_t data;
-    void *udata;
+    udata_t udata;
 };
 
 #define EVFILT_READ (-1)
@@ -25,7 +32,7 @@ struct kevent {
 #define EV_DISABLE 0x0008
 #define EV_ONESHOT 0x0010
 #define EV_CLEAR 0x0020
-#ifndef SHIM_WITHOUT_DISPATCH /* as on NetBSD 6 */
+#ifndef SHIM_WITHOUT_DISPATCH
 #define EV_DISPATCH 0x0080
 #endif
 #define EV_ERROR 0x4000
