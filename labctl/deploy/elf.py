@@ -59,7 +59,7 @@ def read(data: bytes) -> Elf | None:
     """The header of ``data``; None if that is no ELF program, or a damaged one."""
     try:
         return _read(data)
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, OverflowError):
         return None
 
 

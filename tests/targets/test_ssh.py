@@ -64,6 +64,34 @@ def test_put_writes_whole_files_with_their_mode(ssh_target, tmp_path):
     assert raised.value.detail
 
 
+def test_get_reads_every_byte_and_says_why_it_cannot(ssh_target, tmp_path):
+    data = bytes(range(256)) * 2000 + b"no newline at the end"
+    for name, content in (("it's a $HOME", data), ("empty", b""), ("newlines", b"\n\n\n")):
+        (tmp_path / name).write_bytes(content)
+        assert ssh_target.get(f"{tmp_path}/{name}") == content
+    with pytest.raises(UnavailableError, match="cannot be read") as raised:
+        ssh_target.get(f"{tmp_path}/none")
+    assert raised.value.where == "box"
+    assert "No such file" in raised.value.detail
+
+
+def test_a_file_that_is_damaged_on_the_way_is_not_taken(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    lying = tools / "cksum"
+    lying.write_text("#!/bin/sh\necho 1 7\n")
+    lying.chmod(0o755)
+    path = f"SetEnv PATH={tools}:/usr/bin:/bin"
+    with running_sshd(tmp_path / "server", options=(path,)) as server:
+        target = server.target()
+        with pytest.raises(UnavailableError, match="damaged on the way"):
+            target.get(f"{tmp_path}/file")
+        lying.write_text("#!/bin/sh\nexit 127\n")  # as where there is none
+        assert target.get(f"{tmp_path}/file") == b"content"
+        target.close()
+
+
 def test_commands_from_several_threads_do_not_wait_for_a_long_one(ssh_target, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
