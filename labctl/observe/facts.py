@@ -148,6 +148,8 @@ CONFOUNDERS: tuple[str, ...] = (
     "machine_type",
     "disk_bus",
     "nic",
+    "video",
+    "asked_sysctls",
     "program_build",
 )
 # Unknown on one side is no difference here: metal has no virtual hardware, Linux no such
@@ -160,6 +162,8 @@ _IF_BOTH_TELL = (
     "machine_type",
     "disk_bus",
     "nic",
+    "video",
+    "asked_sysctls",
     "program_build",
 )
 # To be named even where neither side told them.
@@ -239,6 +243,8 @@ def _pairs(key: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _same(key: str, left: Any, right: Any) -> bool:
+    if key.partition(".")[0] in _IF_BOTH_TELL:
+        return left is None or right is None or bool(left == right)
     unknown = [value for value in (left, right) if value in (None, "", [], {})]
     if key.startswith("mitigations."):  # an older kernel does not list newer vulnerabilities,
         harmless = (None, "", "Not affected")  # and spends nothing on them
@@ -246,7 +252,7 @@ def _same(key: str, left: Any, right: Any) -> bool:
     if len(unknown) == 2:
         return key not in _ESSENTIAL
     if unknown:
-        return key.partition(".")[0] in _IF_BOTH_TELL
+        return False
     if key == "memory_kib" and isinstance(left, int) and isinstance(right, int):
         return math.isclose(left, right, rel_tol=_MEMORY_TOLERANCE)
     return bool(left == right)

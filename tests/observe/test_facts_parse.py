@@ -206,6 +206,10 @@ def test_what_only_one_side_can_have_is_compared_where_both_do() -> None:
     assert differences(guest, metal) == []
     other = guest | {"nic": "virtio", "hz": 100, "vm_guest": "none", "smbios_product": "KVM"}
     other |= {"program_build": {"kqtest": "clang", "urandom": "gcc"}}
+    set_otherwise = guest | {"asked_sysctls": {"kern.timecounter.hardware": "HPET"}}
+    assert differences(guest | {"asked_sysctls": {}}, set_otherwise) == [
+        ("asked_sysctls", {}, {"kern.timecounter.hardware": "HPET"})
+    ]
     assert differences(guest, other) == [
         ("hz", 1000, 100),
         ("vm_guest", "generic", "none"),
