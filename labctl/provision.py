@@ -114,10 +114,12 @@ def up(
     *,
     progress: Progress,
     timeout: float,
+    failed: Callable[[str, LabctlError], None] = lambda name, error: None,
 ) -> dict[str, UpResult]:
     """Bring up the targets named and deploy the workloads on them.
 
-    Returns one result a target, in the order of ``names``; errors are in the results.
+    Returns one result a target, in the order of ``names``; errors are in the results, and
+    ``failed`` is told of each as it comes, while the others go on.
     ``timeout`` is for all guests to answer SSH once they were started, in seconds.
     """
     begun = time.monotonic()
@@ -131,7 +133,8 @@ def up(
             if not isinstance(lab.targets[name], VMSpec) or guests.listens(lab, name)
         }
         vms = vms_of(lab, names)
-        for name, had in guests.start(lab, vms, catalogue, progress=progress).items():
+        started = guests.start(lab, vms, catalogue, progress=progress, failed=failed)
+        for name, had in started.items():
             if isinstance(had, LabctlError):
                 results[name].error = had
             else:
@@ -168,6 +171,7 @@ def up(
             targets[name] = target
         except LabctlError as error:
             result.error = error
+            failed(name, error)
         result.seconds = time.monotonic() - begun
 
     _side_by_side(reach, [name for name in names if results[name].error is None])

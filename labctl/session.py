@@ -58,13 +58,20 @@ _VIRTUAL = (
 
 @dataclass(frozen=True)
 class Request:
-    """What a sweep is asked to measure. ``threads`` None: each manifest's own."""
+    """What a sweep is asked to measure.
+
+    Attributes:
+        threads: None for each manifest's own.
+        named: whether the targets were asked for by name. Then all of them must be there;
+            else ("all of the lab") those that are not up are left out, and it is said.
+    """
 
     workloads: Sequence[str]
     targets: Sequence[str]
     threads: Sequence[int] | None
     params: Mapping[str, Sequence[str]]
     design: Design
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,18 +174,22 @@ def start(
 ) -> Session:
     """Connect the targets, see that the workloads are deployed, plan, and create the run.
 
-    Every target is checked before anything is measured; one that does not answer is left
-    out with a notice, unless none does.
+    Every target is checked before anything is measured. One of the lab's that cannot be had
+    is left out: with a notice, in the run's design, and in how the sweep ends.
 
     Raises:
         ConfigError: the request makes no sense.
-        UnavailableError: no target answers.
+        UnavailableError: no target answers, or one that was named does not.
     """
     known = load_workloads()
     if not any(isinstance(lab.targets[name], SSHSpec) for name in request.targets):
         preview(lab, request, catalogue)  # a wrong request fails before machines are touched
     targets, missing = _connect(lab, request.targets, catalogue, progress)
-    notices = [f"{name} is left out: {error.message}" for name, error in missing.items()]
+    if missing and request.named:
+        for target in targets.values():
+            target.close()
+        raise _cannot_be_had(missing, f"cannot be measured: {', '.join(missing)}")
+    left_out = [_left_out(name, error) for name, error in missing.items()]
     infos = {name: _info(target, known) for name, target in targets.items()}
     plan = _plan(request, list(infos.values()), known)
     used = {execution.cell.target for execution in plan.executions}
@@ -191,7 +202,7 @@ def start(
         workloads=list(request.workloads),
         plan_digest=plan.digest,
         executions=list(plan.executions),
-        skipped=[*plan.skipped, *notices],
+        skipped=[*plan.skipped, *left_out],
         **asdict(plan.design),
     )
     directory = create_run(lab.results_dir, header)
@@ -202,7 +213,7 @@ def start(
         catalogue,
         Journal(directory),
         targets,
-        notices=[*notices, *plan.skipped],
+        notices=[f"left out: {text}" for text in [*left_out, *plan.skipped]],
         missing=missing,
     )
 
@@ -261,9 +272,14 @@ def conclude(session: Session, outcome: Outcome) -> None:
         )
     if outcome.lost:
         what = "\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items())
-        left = bool(read_journal(session.journal.path).pending())
-        hint = f"go on: {again}" if left else "bring it up; a new sweep has it again"
-        raise PartialError("not all of the sweep was done", detail=what, hint=hint)
+        if read_journal(session.journal.path).pending():
+            raise PartialError("not all of the sweep was done", detail=what, hint=f"go on: {again}")
+        if not outcome.failed:
+            raise PartialError(
+                f"run {session.run_id} is complete without {', '.join(outcome.lost)}",
+                detail=what,
+                hint=f"labctl report {session.run_id}; a sweep after `labctl up` has them again",
+            )
     if outcome.failed:
         failures = read_journal(session.journal.path).failed
         raise MeasurementError(
@@ -342,13 +358,22 @@ def _connect(
     good = {name: r for name, r in results.items() if not isinstance(r, LabctlError)}
     bad = {name: r for name, r in results.items() if isinstance(r, LabctlError)}
     if bad and not good:
-        first = next(iter(bad.values()))
-        raise UnavailableError(
-            "no target can be measured",
-            detail="\n".join(f"{n}: {e.message}\n{e.detail}".rstrip() for n, e in bad.items()),
-            hint=first.hint or "labctl up",
-        )
+        raise _cannot_be_had(bad, "no target can be measured")
     return good, bad
+
+
+def _cannot_be_had(bad: Mapping[str, LabctlError], message: str) -> UnavailableError:
+    first = next(iter(bad.values()))
+    return UnavailableError(
+        message,
+        detail="\n".join(f"{n}: {e.message}\n{e.detail}".rstrip() for n, e in bad.items()),
+        hint=first.hint or "labctl up",
+    )
+
+
+def _left_out(name: str, error: LabctlError) -> str:
+    """One line of who is missing, why, and what to do."""
+    return f"{name}: {error.message}" + (f" ({error.hint})" if error.hint else "")
 
 
 def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:

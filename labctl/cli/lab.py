@@ -42,7 +42,8 @@ def up(
 ) -> None:
     """Bring up the lab, or just the targets named: build images, start guests, deploy.
 
-    Doing it again does nothing. A target that cannot come up does not stop the others.
+    Doing it again does nothing. A target that cannot come up does not stop the others: it is
+    told with its reason, and makes exit code 4.
 
     Example: `labctl up linux`
     """
@@ -51,8 +52,19 @@ def up(
     found = state(context)
     names = found.select(targets)
     with found.output.steps() as steps:
+
+        def failed(name: str, error: LabctlError) -> None:
+            steps.finish(
+                name, f"failed: {error.message if error.where == name else error}", style="red"
+            )
+
         results = provision.up(
-            found.lab, names, found.catalogue, progress=steps.update, timeout=timeout
+            found.lab,
+            names,
+            found.catalogue,
+            progress=steps.update,
+            timeout=timeout,
+            failed=failed,
         )
         for name, result in results.items():
             if result.error is None:
@@ -149,10 +161,10 @@ def finish(found: State, errors: dict[str, LabctlError | None], what: str) -> No
     if not bad:
         return
     for name, error in bad.items():
-        if not error.where:
-            error.where = name
+        if error.where != name:  # a file and line, a URL: say whose
+            error.where = f"{name}: {error.where}" if error.where else name
         found.output.error(error)
-    summary = f"{len(bad)} of {len(errors)} did not: {', '.join(bad)}"
+    summary = f"{len(bad)} of {len(errors)} failed: {', '.join(bad)}"
     if all(isinstance(error, ConfigError) for error in bad.values()):
         raise ConfigError(summary)
     if len(bad) == len(errors):

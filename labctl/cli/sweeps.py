@@ -108,7 +108,8 @@ def sweep(
     """Measure workloads on all targets, in an order randomised anew in each round.
 
     kqtest runs each system's own form: kqueue on the BSDs, epoll (eptest) on Linux. It
-    can be killed at any instant and resumed.
+    can be killed at any instant and resumed. A target that is not up is left out, said, and
+    makes exit code 4; with --targets it is an error.
 
     Example: `labctl sweep kqtest --threads 1,2,4,8 --param rearm=oneshot,level`
     """
@@ -127,6 +128,7 @@ def sweep(
         request = session.Request(
             workloads=workloads,
             targets=chosen,
+            named=targets is not None,
             threads=_threads(threads),
             params=_params(param or []),
             design=Design(

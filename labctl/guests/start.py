@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from labctl.targets.base import Target
 from labctl.targets.posix import HostKeyError
 
 Progress = Callable[..., None]
+Failed = Callable[[str, LabctlError], None]
 PORT_ATTEMPTS = 5
 CONSOLE_INTERVAL_S = 0.05
 SILENT_ATTEMPT_S = 30.0
@@ -43,6 +45,7 @@ HEARD_ATTEMPT_S = 1.0
 """The same once it did: the server is being started."""
 SETTLE_S = 2.0
 """How long a console is read on at most after it told of a failure."""
+_CHOOSING = threading.Lock()
 
 
 @dataclass
@@ -65,9 +68,18 @@ class Started:
 
 
 def start(
-    lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe], *, progress: Progress
+    lab: Lab,
+    names: Sequence[str],
+    catalogue: Mapping[str, Recipe],
+    *,
+    progress: Progress,
+    failed: Failed = lambda name, error: None,
 ) -> dict[str, Started | LabctlError]:
-    """See that the domains of ``names`` run: build images, make disks, define, start."""
+    """See that the domains of ``names`` run: build images, make disks, define, start.
+
+    Each goes its own way at the same time: an archive that does not answer holds up only
+    those that need it. ``failed`` is told of an error when it comes; it is in the result too.
+    """
     results: dict[str, Started | LabctlError] = {}
     by_uri: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
@@ -80,19 +92,52 @@ def start(
                         running = _running(connection, lab, name, catalogue[lab.vm(name).image])
                         if running:
                             results[name] = running
-            prepared = {}
-            for name in [name for name in mine if name not in results]:
-                with into(results, name):
-                    prepared[name] = _prepare(lab, name, catalogue, progress)
-            if prepared:
-                with connect(uri) as connection:
-                    for name, (spec, notice) in prepared.items():
-                        with into(results, name):
-                            progress(name, "starting")
-                            results[name] = _start(connection, lab, name, spec, notice)
         except LabctlError as error:
             results |= {name: error for name in mine if name not in results}
+
+    def bring(name: str) -> None:
+        with into(results, name):
+            spec, notice = _prepare(lab, name, catalogue, progress)
+            with connect(uri_of(lab, name)) as connection:
+                progress(name, "starting")
+                results[name] = _start(connection, lab, name, spec, notice)
+        tell(name)
+
+    def tell(name: str) -> None:
+        outcome = results.get(name)
+        if isinstance(outcome, LabctlError):
+            failed(name, outcome)
+
+    for name in results:
+        tell(name)
+    missing = [name for name in names if name not in results]
+    if missing:
+        ensure_keypair(user_key(lab), f"labctl {lab.lab}")  # all have the same
+        _at_once(bring, missing)
     return results
+
+
+def _at_once(step: Callable[[str], None], names: Sequence[str]) -> None:
+    """Do a step for each name at the same time; raise the first exception that one ended in.
+
+    The threads do not outlive labctl: Ctrl-C ends a download at once, which a pool would
+    wait for.
+    """
+    unexpected: list[BaseException] = []
+
+    def run(name: str) -> None:
+        try:
+            step(name)
+        except BaseException as error:  # raised again, where it belongs
+            unexpected.append(error)
+
+    threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if unexpected:
+        raise unexpected[0]
 
 
 def _running(connection: Connection, lab: Lab, name: str, recipe: Recipe) -> Started | None:
@@ -160,7 +205,8 @@ def _prepare(
     spec, recipe = lab.vm(name), catalogue[lab.vm(name).image]
     plan = resolve(lab, name, recipe)
     progress(name, "choosing the accelerator")
-    choice = accel.choose(spec.accel or "auto")
+    with _CHOOSING:  # the first asks KVM, the others remember
+        choice = accel.choose(spec.accel or "auto")
     if choice.accel != "kvm" and plan.needs_kvm:
         raise ConfigError(
             "the host's own CPU needs KVM, which is not used here",

@@ -60,7 +60,16 @@ def test_a_target_that_cannot_be_used_does_not_stop_the_others(
     assert "here: ready" in done.stderr
     sweep = ("sweep", "eptest", "--threads", "1", "--rounds", "1", "--min-batch-ms", "5")
     swept = labctl(*sweep, status=4)
-    assert "box is left out" in swept.stderr
+    assert "left out: box: " in swept.stderr
+    assert "is complete without box" in swept.stderr
+    (run,) = (labctl.directory / "results").iterdir()
+    (left_out,) = read_journal(run).header.skipped
+    assert left_out.startswith("box: ")
+    assert "left out: box: " in " ".join(labctl("report").stdout.split())
+    # Who is named must be there.
+    error = labctl(*sweep, "--targets", "here,box", status=3).stderr
+    assert "cannot be measured: box" in error
+    assert list((labctl.directory / "results").iterdir()) == [run]
 
 
 def test_an_unwritable_workdir_is_found_before_anything_is_measured(
