@@ -84,7 +84,7 @@ NETBSD = System(
     {
         "kern.version": "NetBSD 6.1.5 (GENERIC)",
         "kern.hostname": "daemon",
-        "kern.boottime": "Thu Jul 10 23:54:39 2014",
+        "kern.boottime": "1405036479",
         "machdep.cpu_brand": "QEMU Virtual CPU version 2.5+",
         "hw.model": "QEMU Virtual CPU version 2.5+",
         "hw.ncpu": "4",

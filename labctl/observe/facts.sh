@@ -9,8 +9,7 @@
 
 PATH=${PATH:-/bin:/usr/bin}:/sbin:/usr/sbin:/bin:/usr/bin
 LC_ALL=C
-TZ=UTC0 # NetBSD tells its boot as a date
-export PATH LC_ALL TZ
+export PATH LC_ALL
 exec </dev/null 2>/dev/null
 nl='
 '

@@ -7,11 +7,8 @@ count, of each key the first.
 
 from __future__ import annotations
 
-import calendar
-import contextlib
 import hashlib
 import re
-import time
 from typing import Any
 
 from labctl.errors import UnavailableError
@@ -160,10 +157,8 @@ def _tunables(text: str | None) -> list[str] | None:
 
 
 def _boot_seconds(text: str | None) -> str | None:
-    """kern.boottime: ``{ sec = 1405000000, usec = 5 } Thu ...``, bare seconds, or, of NetBSD,
-    a date in UTC (``Thu Jul 10 23:54:39 2014``)."""
-    with contextlib.suppress(ValueError):
-        return str(calendar.timegm(time.strptime(text or "", "%a %b %d %H:%M:%S %Y")))
+    """kern.boottime: FreeBSD's ``{ sec = 1405000000, usec = 5 } Thu ...`` or bare seconds, as
+    NetBSD's and OpenBSD's ``sysctl -n`` print."""
     match = re.search(r"\bsec = ([0-9]{1,18})\b", text or "") or re.match(
         r"([0-9]{1,18})\b", text or ""
     )

@@ -21,9 +21,8 @@ from labctl.targets.cksum import posix_cksum
 from labctl.targets.shell import PersistentShell
 
 # On FreeBSD and NetBSD kern.boottime moves when the clock is stepped, so a random identity
-# is preferred where the kernel has one. NetBSD tells it as a date.
+# is preferred where the kernel has one.
 _BOOT_ID = r"""
-export TZ=UTC0 LC_ALL=C
 if [ -r /proc/sys/kernel/random/boot_id ]; then exec cat /proc/sys/kernel/random/boot_id; fi
 id=$(/sbin/sysctl -n kern.boot_id 2>/dev/null)
 [ -n "$id" ] || id=$(/sbin/sysctl -n kern.boottime) || exit 1

@@ -52,7 +52,7 @@ def test_commands_files_and_shells(box, tmp_path):
     assert root.path("/var/a b/it's!").read_bytes() == data
     assert target.get("/var/a b/it's!") == data
     boot = target.boot_id()
-    assert boot in ("{ sec = 1405036479", "Thu Jul 10 23:54:39 2014")
+    assert boot in ("{ sec = 1405036479", "1405036479")
     check(target)
     shell = target.shell()
     assert list(shell.stream("echo a; exit 3", timeout=20)) == ["a"]

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from labctl import paths
 from labctl.deploy import cross, deploy, is_current, summary
-from labctl.errors import ConfigError
+from labctl.errors import ConfigError, InterruptedByUser
 from labctl.targets.lock import claim
 from tests.bsd_root import FREEBSD, System, brand, bsd_root, build_for
 from tests.sshd import running_sshd
@@ -373,3 +374,24 @@ def test_what_zig_can_make():
     assert cross.triple_for("Linux", "2.6.32", "x86_64") == "x86_64-linux-musl"
     assert cross.triple_for("NetBSD", "10.1", "amd64") is None
     assert cross.triple_for("Linux", "6.1", "alpha") is None
+
+
+def test_a_compiler_that_is_interrupted_is_ended_with_all_that_it_started(tmp_path):
+    stop = threading.Event()
+    pid = tmp_path / "pid"
+    script = f'sleep 300 & echo $! >"{pid}.new"; mv "{pid}.new" "{pid}"; wait'
+
+    def interrupt():
+        while not pid.exists():
+            time.sleep(0.01)
+        stop.set()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(InterruptedByUser):
+        cross._run(["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, tmp_path / "log", stop)
+    thread.join()
+    child = Path(f"/proc/{pid.read_text().strip()}/stat")
+    deadline = time.monotonic() + 10
+    while child.exists() and ") Z " not in child.read_text():
+        assert time.monotonic() < deadline
