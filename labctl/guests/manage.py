@@ -7,6 +7,7 @@ import shutil
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from labctl.targets import VMTarget
 
 T = TypeVar("T")
 WORKDIR = "/var/lib/labctl"
+SSH_PATIENCE_S = 8.0
+"""How long a guest that is to shut down has to answer SSH; then the power button is pressed."""
 
 
 @dataclass
@@ -40,6 +43,10 @@ def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
         UnavailableError: it never was.
     """
     record = GuestRecord.read(lab, name)
+    return _target(lab, name, record, reboot_command=recipe.ssh.reboot)
+
+
+def _target(lab: Lab, name: str, record: GuestRecord, **options: Any) -> VMTarget:
     return VMTarget(
         name=name,
         port=record.port,
@@ -48,7 +55,7 @@ def make_target(lab: Lab, name: str, recipe: Recipe) -> VMTarget:
         host_key=record.host_key,
         workdir=WORKDIR,
         machine=lab.machine_of(name),
-        reboot_command=recipe.ssh.reboot,
+        **options,
     )
 
 
@@ -63,18 +70,44 @@ def listens(lab: Lab, name: str) -> bool:
 
 
 def stop(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | LabctlError]:
-    """Shut guests down in order; what does not end within ``timeout`` seconds is killed."""
+    """Shut guests down in order: by their own command over SSH, else by the power button.
+
+    What does not end within ``timeout`` seconds is powered off, and it is said.
+    """
+    # By SSH first, and all at once: that needs no libvirt, which others may wait for.
+    told = dict(zip(names, side_by_side(lambda name: _tell_to_stop(lab, name), names), strict=True))
 
     def end(connection: Connection, name: str) -> str:
         domain_id = domain_name(lab, name)
-        if domain.state(connection, domain_id) != "running":
+        if domain.state(connection, domain_id) != "running" and not told[name]:
             return "is down already"
-        if domain.shutdown(connection, domain_id, timeout=timeout):
+        patience = timeout / 2 if told[name] else 0.0
+        if domain.shutdown(connection, domain_id, timeout=timeout, press_after=patience):
             return "shut down"
         domain.destroy(connection, domain_id)
-        return f"did not shut down within {timeout:g} s and was powered off"
+        return (
+            f"did not shut down within {timeout:g} s and was powered off; its file system is "
+            f"checked when it starts again"
+        )
 
     return each(lab, names, end)
+
+
+def _tell_to_stop(lab: Lab, name: str) -> bool:
+    """Whether a guest took its command to shut down."""
+    try:
+        record = GuestRecord.read(lab, name)
+        if not record.poweroff or not listens(lab, name):
+            return False
+        target = _target(lab, name, record, connect_timeout=SSH_PATIENCE_S)
+        target.connect()
+    except LabctlError:
+        return False
+    with contextlib.closing(target):
+        try:
+            return target.run(record.poweroff, timeout=SSH_PATIENCE_S).ok
+        except UnavailableError:
+            return True  # it was quicker than its answer
 
 
 def remove(lab: Lab, names: Sequence[str]) -> dict[str, str | LabctlError]:
@@ -140,6 +173,14 @@ def ports_of(lab: Lab, names: Sequence[str]) -> dict[str, int]:
         for name in stopped
         if (directory(lab, name) / RECORD).is_file()
     }
+
+
+def side_by_side(step: Callable[[str], T], names: Sequence[str]) -> list[T]:
+    """What a step gives for each name, done at the same time; an exception is raised."""
+    if not names:
+        return []
+    with ThreadPoolExecutor(len(names)) as pool:
+        return list(pool.map(step, names))
 
 
 @contextlib.contextmanager

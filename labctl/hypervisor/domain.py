@@ -210,14 +210,20 @@ def _xml(raw: Any, name: str) -> str:
     return "" if domain is None else str(domain.XMLDesc())
 
 
-def shutdown(conn: Connection, name: str, timeout: float = 60.0) -> bool:
+def shutdown(
+    conn: Connection, name: str, timeout: float = 60.0, *, press_after: float = 0.0
+) -> bool:
     """Press the ACPI power button and wait.
+
+    Args:
+        press_after: seconds to leave a guest in peace that was told otherwise to shut down:
+            some kernels, pressed meanwhile, drop everything and go off.
 
     Returns:
         True if the guest is off (or was), False if it still runs after ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
-    press = 0.0
+    press = time.monotonic() + press_after if press_after else 0.0
     while state(conn, name) not in ("shutoff", "absent"):
         now = time.monotonic()
         if now > deadline:
