@@ -31,7 +31,7 @@ _GIB = 1 << 30
 CACHE_NEEDS_BYTES = 4 * _GIB  # a Linux tree, its disk, a second kernel
 GUEST_NEEDS_BYTES = _GIB  # what one guest's overlay grows to
 
-_Need = Literal["guests", "access"]
+_Need = Literal["guests", "access", "bsd"]
 # program, Debian package, what it is for
 _PROGRAMS: tuple[tuple[str, str, _Need], ...] = (
     ("ssh", "openssh-client", "access"),
@@ -41,10 +41,13 @@ _PROGRAMS: tuple[tuple[str, str, _Need], ...] = (
     ("qemu-img", "qemu-utils", "guests"),
     ("mmdebstrap", "mmdebstrap", "guests"),
     ("mke2fs", "e2fsprogs", "guests"),
+    ("makefs", "makefs", "bsd"),
+    ("sgdisk", "gdisk", "bsd"),
 )
 _PURPOSE = {
     "access": "needed to reach and build on targets",
     "guests": "needed to make and start guests",
+    "bsd": "needed to make FreeBSD and NetBSD images",
 }
 # module, distribution, what brings it where pip alone does not
 _LIBRARIES = (

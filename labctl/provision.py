@@ -447,6 +447,8 @@ def examine(
 
     def describe_lab() -> str:
         found = read_lab()
+        for name in vms_of(found, list(found.targets)):
+            guests.resolve(found, name, catalogue[found.vm(name).image])
         return f"{found.path}: lab {found.lab}, targets {', '.join(found.targets)}"
 
     return doctor.run_checks(

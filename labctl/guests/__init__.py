@@ -4,12 +4,14 @@ Joins images (what is booted), hypervisor (the domain) and targets (SSH). Everyt
 later command needs to know of a guest stands in its directory, ``guest.json``.
 """
 
+from labctl.guests.hardware import GuestPlan, resolve
 from labctl.guests.manage import describe, listens, look, make_target, ports_of, remove, stop
 from labctl.guests.record import CONSOLE, GuestRecord, directory, ssh_words, using
 from labctl.guests.start import Started, start, wait_ready
 
 __all__ = [
     "CONSOLE",
+    "GuestPlan",
     "GuestRecord",
     "Started",
     "describe",
@@ -19,6 +21,7 @@ __all__ = [
     "make_target",
     "ports_of",
     "remove",
+    "resolve",
     "ssh_words",
     "start",
     "stop",

@@ -125,10 +125,16 @@ def test_programs_are_looked_for_and_the_package_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {check.name: check for check in doctor._programs(with_guests=True)}
+    assert {"makefs", "sgdisk"} <= found.keys()
     for name, check in found.items():
         assert (check.status == "ok") == Path(check.finding).is_file(), name
     monkeypatch.setattr(doctor, "_PROGRAMS", (("no-such-program", "its-package", "guests"),))
     assert doctor._programs(with_guests=True)[0].status == "fail"
+    monkeypatch.setattr(doctor, "_PROGRAMS", (("no-such-program", "its-package", "bsd"),))
+    only_bsd = doctor._programs(with_guests=True)[0]
+    assert (only_bsd.status, only_bsd.remedy) == ("warn", "apt install its-package")
+    assert "FreeBSD and NetBSD images" in only_bsd.finding
+    monkeypatch.setattr(doctor, "_PROGRAMS", (("no-such-program", "its-package", "guests"),))
     check = doctor._programs(with_guests=False)[0]
     assert (check.status, check.remedy) == ("warn", "apt install its-package")
     (tmp_path / "no-such-program").symlink_to(shutil.which("true") or "/bin/true")
