@@ -6,28 +6,24 @@ cannot come up is an error in its own result and does not take the others with i
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labctl import guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
 from labctl.deploy import summary as deployed_words
-from labctl.errors import ConfigError, LabctlError, UnavailableError
+from labctl.errors import LabctlError, UnavailableError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
 from labctl.paths import data_dir, private_dir
 from labctl.targets import LocalTarget, SSHTarget, check
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
-
-if TYPE_CHECKING:
-    from labctl.observe.probes import Check
 
 Progress = Callable[..., None]
 """``progress(who, stage, fraction=None, detail="")``"""
@@ -174,7 +170,7 @@ def up(
             failed(name, error)
         result.seconds = time.monotonic() - begun
 
-    _side_by_side(reach, [name for name in names if results[name].error is None])
+    guests.side_by_side(reach, [name for name in names if results[name].error is None])
     # What is current goes along: another target may have to take its programs from there.
     everything = targets if targets.keys() - current else {}
     deployed = _deploy(lab, everything, progress, force=False)
@@ -193,12 +189,13 @@ def _connected(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
         target.connect()
     except UnavailableError:
         if isinstance(lab.targets[name], VMSpec) and not guests.listens(lab, name):
-            raise _not_running(name) from None
+            raise not_running(name) from None
         raise
     return target
 
 
-def _not_running(name: str) -> UnavailableError:
+def not_running(name: str) -> UnavailableError:
+    """The error for a guest that should run and does not."""
     return UnavailableError("the guest is not running", where=name, hint=f"labctl up {name}")
 
 
@@ -219,7 +216,7 @@ def ready(
         except LabctlError as error:
             results[name] = error
 
-    _side_by_side(reach, names)
+    guests.side_by_side(reach, names)
     for name, outcome in _deploy(lab, targets, progress, force=False).items():
         results[name] = outcome.error or targets[name]
     return {name: results[name] for name in names}
@@ -245,7 +242,7 @@ def deploy(
         except LabctlError as error:
             failed[name] = DeployResult(target=name, ok=False, changed=False, error=error)
 
-    _side_by_side(reach, names)
+    guests.side_by_side(reach, names)
     done = failed | _deploy(lab, targets, progress, force=force)
     return {name: done[name] for name in names}
 
@@ -268,7 +265,7 @@ def _deploy(
         except LabctlError as error:
             done[name] = DeployResult(target=name, ok=False, changed=False, error=error)
 
-    _side_by_side(look, list(targets))
+    guests.side_by_side(look, list(targets))
     if stale:
         for target in stale:
             progress(target.name, "deploying")
@@ -328,7 +325,7 @@ def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> l
             row.state = f"{row.state}, no SSH" if row.state else "unreachable"
             row.note = error.message
 
-    _side_by_side(look, names)
+    guests.side_by_side(look, names)
     return [rows[name] for name in names]
 
 
@@ -365,98 +362,5 @@ def reboot(lab: Lab, target: Target, catalogue: Mapping[str, Recipe], *, timeout
         raise UnavailableError("it was not rebooted: its boot identity is the same", where=name)
 
 
-def builds(target: Target) -> dict[str, dict[str, str]]:
-    """What lies beside each binary on a target: compiler, flags, link, source hash."""
-    found: dict[str, dict[str, str]] = {}
-    directory = shlex.quote(f"{target.workdir}/bin")
-    script = f'cd {directory} && for f in *.build; do echo "name=$f"; cat "$f"; done'
-    current: dict[str, str] = {}
-    for line in target.run(script).stdout.splitlines():
-        key, sign, value = line.partition("=")
-        if key == "name":
-            current = found.setdefault(value.removesuffix(".build"), {})
-        elif sign:
-            current[key] = value
-    return found
-
-
-def login_command(lab: Lab, name: str, command: Sequence[str]) -> list[str]:
-    """The command line that opens a shell on a target, or runs ``command`` there: one word
-    is a shell command, several are a program and its arguments."""
-    spec = lab.targets[name]
-    line = command[0] if len(command) == 1 else shlex.join(command)
-    if isinstance(spec, LocalSpec):
-        return ["sh", "-c", line] if command else ["sh"]
-    if isinstance(spec, VMSpec):
-        words = guests.ssh_words(lab, name)
-        if not guests.listens(lab, name):
-            raise _not_running(name)
-    else:
-        words = ["ssh", "-p", str(spec.port)]
-        if spec.identity:
-            words += ["-i", str(spec.identity), "-o", "IdentitiesOnly=yes"]
-        if spec.known_hosts:
-            words += ["-o", f"UserKnownHostsFile={spec.known_hosts}"]
-        words += ["-o", "StrictHostKeyChecking=yes", f"{spec.user}@{spec.host}"]
-    return words + ([line] if command else [])
-
-
-def console_log(lab: Lab, name: str) -> Path:
-    """Path of a guest's serial console log.
-
-    Raises:
-        ConfigError: the target is not a guest.
-    """
-    if not isinstance(lab.targets[name], VMSpec):
-        raise ConfigError(f"{name} is not a vm, it has no console", where=str(lab.path))
-    return guests.directory(lab, name) / guests.CONSOLE
-
-
 def _local_workdir(lab: Lab, spec: LocalSpec) -> str:
     return spec.workdir or str(lab.state_dir / "local")
-
-
-def _side_by_side(step: Callable[[str], None], names: Sequence[str]) -> None:
-    """Do a step for each name at the same time; the first unexpected exception is raised."""
-    if names:
-        with ThreadPoolExecutor(len(names)) as pool:
-            list(pool.map(step, names))
-
-
-def examine(
-    read_lab: Callable[[], Lab],
-    catalogue: Mapping[str, Recipe],
-    *,
-    progress: Progress,
-    fresh: bool,
-) -> list[Check]:
-    """Doctor's checks for a lab; without a valid lab file, those of this machine alone."""
-    from labctl import doctor
-
-    try:
-        lab = read_lab()
-    except LabctlError:
-        lab = None
-    progress("libvirt", "asking for guests")
-    names = list(lab.targets) if lab else []
-    here = [name for name in vms_of(lab, names) if lab.machine_of(name) == "local"] if lab else []
-    wanted = (
-        [doctor.Guest(n, lab.vm(n).vcpus or 1, lab.vm(n).memory or 0) for n in here] if lab else []
-    )
-    reachable = [n for n in names if lab and isinstance(lab.targets[n], SSHSpec)]
-
-    def describe_lab() -> str:
-        found = read_lab()
-        for name in vms_of(found, list(found.targets)):
-            guests.resolve(found, name, catalogue[found.vm(name).image])
-        return f"{found.path}: lab {found.lab}, targets {', '.join(found.targets)}"
-
-    return doctor.run_checks(
-        uris={name: h.uri for name, h in lab.hypervisors.items()} if lab else {"local": "auto"},
-        guests=wanted,
-        targets=[make_target(lab, name, catalogue) for name in reachable] if lab else [],
-        ports=guests.ports_of(lab, here) if lab else {},
-        load_lab=describe_lab,
-        fresh=fresh,
-        progress=progress,
-    )

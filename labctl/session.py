@@ -12,9 +12,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from labctl import __version__, provision
 from labctl.errors import (
@@ -25,9 +24,9 @@ from labctl.errors import (
     PartialError,
     UnavailableError,
 )
+from labctl.identity import check_same, facts_of, identity_of
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
-from labctl.observe.facts import collect
 from labctl.sweep.journal import Journal, create_run, now, read_journal
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
 from labctl.sweep.records import Header, Note
@@ -37,23 +36,6 @@ from labctl.targets.base import Target
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
 REBOOT_TIMEOUT_S = 300.0
-# What of a guest's record must not change within a run.
-_VIRTUAL = (
-    "image",
-    "image_key",
-    "accelerator",
-    "vcpus",
-    "memory_mib",
-    "cpu_model_virtual",
-    "machine_type",
-    "disk_bus",
-    "nic",
-    "video",
-    "asked_smbios_product",
-    "asked_cmdline",
-    "asked_tunables",
-    "asked_sysctls",
-)
 
 
 @dataclass(frozen=True)
@@ -244,7 +226,7 @@ def resume(
         for name, target in targets.items():
             now_is = identity_of(lab, target, _info(target, known))
             programs = {e.cell.program for e in header.executions if e.cell.target == name}
-            _same_identity(name, header.targets[name], now_is, programs)
+            check_same(name, header.targets[name], now_is, programs)
         journal.append(Note(time=now(), message="resumed"), durable=True)
     except BaseException:
         journal.close()
@@ -292,62 +274,9 @@ def conclude(session: Session, outcome: Outcome) -> None:
 # -- targets -----------------------------------------------------------------------------
 
 
-def facts_of(lab: Lab, target: Target) -> dict[str, Any]:
-    """Facts of a target as the journal keeps them: its own, what its hypervisor says, and how
-    and where its programs were made."""
-    builds = provision.builds(target)
-    programs = {
-        "program_origin": {name: build.get("origin", "") for name, build in builds.items()},
-        "program_build": {
-            name: "; ".join(build.get(key, "") for key in ("compiler", "flags", "link"))
-            for name, build in builds.items()
-        },
-    }
-    hardware = provision.describe(lab, target.name)
-    return collect(target).model_dump(mode="json") | hardware | programs
-
-
-def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:
-    """What must not change within a run: machine, system, kernel, programs, virtual hardware."""
-    kernel = target.run("uname -r").stdout.strip()
-    hardware = provision.describe(lab, target.name)
-    return {
-        "kind": target.kind,
-        "machine": target.machine,
-        "system": info.system,
-        "kernel": kernel,
-        "builds": provision.builds(target),
-    } | {key: hardware[key] for key in _VIRTUAL if key in hardware}
-
-
 def _never_began(session: Session) -> bool:
     """Whether no attempt of the run was ever begun: there is nothing to keep."""
     return not read_journal(session.journal.path).attempts
-
-
-def _same_identity(
-    name: str, before: dict[str, Any], after: dict[str, Any], programs: Collection[str]
-) -> None:
-    """ConfigError unless a target is what it was, as far as ``programs`` are concerned."""
-    was, now_is = (_identity(values, programs) for values in (before, after))
-    changed = [key for key in was if was[key] != now_is.get(key)]
-    if changed:
-        detail = "\n".join(f"{key}: {was[key]} -> {now_is.get(key)}" for key in changed)
-        raise ConfigError(
-            f"{name} is not what this run began with: {', '.join(changed)} changed",
-            detail=detail,
-            hint="bring it back to what it was, or start a new sweep",
-        )
-
-
-def _identity(values: dict[str, Any], programs: Collection[str]) -> dict[str, Any]:
-    """Flat, and without what changes when the same sources are compiled again."""
-    flat = {key: value for key, value in values.items() if key != "builds"}
-    for program in programs:
-        for key, value in values["builds"].get(program, {}).items():
-            if key in ("compiler", "flags", "link", "source_sha"):
-                flat[f"{program} {key}"] = value
-    return flat
 
 
 def _connect(

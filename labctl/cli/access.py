@@ -31,12 +31,12 @@ def ssh(
 
     Example: `labctl ssh linux uname -a` or `labctl ssh linux 'dmesg | tail'`
     """
-    from labctl import provision
+    from labctl import access
 
     found = state(context)
     (name,) = found.select([target])
     given = command or []
-    words = provision.login_command(found.lab, name, given[given[:1] == ["--"] :])
+    words = access.login_command(found.lab, name, given[given[:1] == ["--"] :])
     found.output.detail(shlex.join(words))
     raise typer.Exit(subprocess.run(words, check=False).returncode)
 
@@ -53,12 +53,12 @@ def console(
 
     Example: `labctl console linux --follow`
     """
-    from labctl import provision
+    from labctl import access
     from labctl.hypervisor.console import tail
 
     found = state(context)
     (name,) = found.select([target])
-    log = provision.console_log(found.lab, name)
+    log = access.console_log(found.lab, name)
     if not log.is_file():
         raise ConfigError(
             f"{name} has no serial console yet",

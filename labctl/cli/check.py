@@ -28,7 +28,7 @@ def doctor(
 
     Works without a lab file too. Example: `labctl doctor`
     """
-    from labctl.provision import examine
+    from labctl.checkup import examine
 
     found = state(context)
     quick = found.output.err.is_terminal  # checks are many and short: not a line each in a log

@@ -5,7 +5,16 @@ later command needs to know of a guest stands in its directory, ``guest.json``.
 """
 
 from labctl.guests.hardware import GuestPlan, resolve
-from labctl.guests.manage import describe, listens, look, make_target, ports_of, remove, stop
+from labctl.guests.manage import (
+    describe,
+    listens,
+    look,
+    make_target,
+    ports_of,
+    remove,
+    side_by_side,
+    stop,
+)
 from labctl.guests.record import CONSOLE, GuestRecord, directory, ssh_words, using
 from labctl.guests.start import Started, start, wait_ready
 
@@ -22,6 +31,7 @@ __all__ = [
     "ports_of",
     "remove",
     "resolve",
+    "side_by_side",
     "ssh_words",
     "start",
     "stop",
