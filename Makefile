@@ -8,8 +8,8 @@ demo:
 	@tools/setup run
 	@mkdir -p demo
 	@cd demo && { [ -f lab.yaml ] || $(LABCTL) init; }
-	@cd demo && $(LABCTL) up
-	@cd demo && $(LABCTL) sweep kqtest --rounds 3
+	@cd demo && $(LABCTL) up metal linux
+	@cd demo && $(LABCTL) sweep kqtest --targets metal,linux --rounds 3
 	@cd demo && $(LABCTL) report
 	@echo "The guest goes on running. In demo/: $(LABCTL) status; when you are done: $(LABCTL) down" >&2
 

@@ -27,7 +27,10 @@ def init(
 
     write_lab_file(path, force=force)
     out = state(context).output
-    out.say(f"wrote {path}: this machine and a Linux guest. Next: labctl doctor, labctl up")
+    out.say(
+        f"wrote {path}: this machine, and guests of Linux, FreeBSD 9 and NetBSD 6. "
+        f"Next: labctl doctor, labctl up"
+    )
 
 
 @app.command()

@@ -16,7 +16,7 @@ defaults:
   vcpus: 2
   memory: 1GiB        # MiB, GiB
   accel: auto         # auto: KVM where it proves to work, else TCG; or kvm, tcg
-  init: minimal       # minimal: up in seconds, nothing else runs; or systemd
+  init: minimal       # of Linux. minimal: up in seconds, nothing else runs; or systemd
 
 # auto: qemu:///system, qemu:///session, else libvirt's embedded driver (no daemon).
 # Any libvirt URI will do.
@@ -27,8 +27,30 @@ targets:
   # This machine; nothing is installed, no SSH server is needed.
   metal: {kind: local}
 
-  # A guest. `labctl image ls` lists the images.
+  # Guests. `labctl image ls` lists the images; the first `up` builds those that are named
+  # here. Those of the BSDs need their release's archive, or `labctl image build --sets DIR`;
+  # without them the others come up all the same.
   linux: {kind: vm, image: debian-12}
+  freebsd9: {kind: vm, image: freebsd-9.3}
+  netbsd6: {kind: vm, image: netbsd-6.1.5}
+
+  # All that a guest may have instead of its image's own; recorded with every run.
+  # freebsd9-as-guest:
+  #   kind: vm
+  #   image: freebsd-9.3
+  #   hardware:
+  #     machine: pc              # or q35
+  #     cpu: Westmere            # a CPU model of QEMU's, max, or (KVM) host-passthrough
+  #     disk_bus: ide            # or sata, virtio
+  #     nic: e1000               # or virtio-net-pci
+  #     smbios_product: KVM      # FreeBSD 9 knows by it that it is a guest
+  #     video: vga               # or none
+  #   tunables: {kern.hz: 100}                          # FreeBSD's boot loader
+  #   sysctls: {kern.timecounter.hardware: HPET}        # FreeBSD, NetBSD
+  # linux-unmitigated:
+  #   kind: vm
+  #   image: debian-12
+  #   cmdline: mitigations=off                          # Linux
 
   # Any machine that exists. Its host key must be in known_hosts; only workdir is written.
   # box:
@@ -39,7 +61,8 @@ targets:
   #   workdir: /var/tmp/labctl
   #   reboot: false     # true lets `labctl sweep --boots N` reboot it
 
-# Which two are compared: the same work in a guest and on metal.
+# Which two are compared: the same work in a guest and on metal. A BSD's other side is a
+# machine of its own (kind: ssh) that runs the same system.
 pairs:
   - {guest: linux, metal: metal}
 """

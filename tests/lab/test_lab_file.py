@@ -1,5 +1,6 @@
 """lab.yaml: what is accepted, and that every error names file, line, key and remedy."""
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from labctl.errors import ConfigError
 from labctl.lab import VMSpec, load_lab, locate
 from labctl.lab.template import write_lab_file
 
-IMAGES = {"debian-12", "freebsd-9.3"}
+IMAGES = {"debian-12", "freebsd-9.3", "netbsd-6.1.5"}
 LOCAL = "lab: x\ntargets: {a: {kind: local}}\n"
 SSH = "lab: x\ntargets:\n  a: {{kind: ssh, host: h, workdir: /w, {}}}\n"
 
@@ -36,13 +37,26 @@ def test_the_file_that_init_writes_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
     write_lab_file(path)
     lab = load_lab(path, images=IMAGES)
-    assert set(lab.targets) == {"metal", "linux"}
+    assert set(lab.targets) == {"metal", "linux", "freebsd9", "netbsd6"}
+    assert [(pair.guest, pair.metal) for pair in lab.pairs] == [("linux", "metal")]
     assert lab.vm("linux") == VMSpec(
         kind="vm", image="debian-12", vcpus=2, memory="1GiB", accel="auto", init="minimal"
     )
     assert lab.vm("linux").memory == 1024
     with pytest.raises(ConfigError, match="a file already"):
         write_lab_file(path)
+
+
+def test_what_init_has_in_comments_is_valid_too(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    write_lab_file(path)
+    shown = re.sub(r"^  # (?=  |[a-z0-9-]+:$)", "  ", path.read_text(), flags=re.MULTILINE)
+    path.write_text(shown.replace("    identity: ~/.ssh/lab\n", ""))
+    lab = load_lab(path, images=IMAGES)
+    assert set(lab.targets) > {"freebsd9-as-guest", "linux-unmitigated", "box"}
+    guest = lab.vm("freebsd9-as-guest")
+    assert None not in guest.hardware.model_dump().values()  # every key is shown
+    assert guest.tunables and guest.sysctls and lab.vm("linux-unmitigated").cmdline
 
 
 def test_a_vm_overrides_the_defaults(tmp_path: Path) -> None:
