@@ -6,7 +6,6 @@ All targets side by side in one run; which of them, and what for, is decided els
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shlex
 import shutil
 import tempfile
@@ -47,14 +46,10 @@ def compile_on(
 
     with _control_dir() as control:
         paths.write_atomic(private_dir / "sources.tar", data)
-        common = {
-            "labctl_archive": str(private_dir / "sources.tar"),
-            "labctl_archive_sha": hashlib.sha256(data).hexdigest(),
-        }
         hosts = {
             name: host_vars(job.target, private_dir, control)
-            | common
             | {
+                "labctl_archive": str(private_dir / "sources.tar"),
                 "labctl_force": job.force,
                 "labctl_workdir": job.target.workdir,
                 "labctl_compiler": job.state.compiler,

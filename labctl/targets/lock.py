@@ -110,7 +110,9 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Owner:
-        """The owner file's content; what is missing or damaged is empty."""
+        """The owner file's content; what is missing or damaged is empty. After a power cut a
+        file may be of NUL bytes; a shell drops them, so that they are no part of ``text``."""
+        text = text.replace("\0", "")
         fields = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
         shells = re.findall(r"^shell=(\d+) (\d+) (\w+)$", text, re.MULTILINE)
         pid, started = fields.get("pid", ""), fields.get("started", "")

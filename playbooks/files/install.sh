@@ -1,7 +1,10 @@
 #!/bin/sh
 # Unpack the sources and compile what is not current; run on a target by deploy.yml.
 #
-#   sh install.sh WORKDIR ARCHIVE_SHA CC force|keep NAME:PROGRAM:SOURCE_SHA ...
+#   sh install.sh WORKDIR CC force|keep NAME:PROGRAM:SOURCE_SHA ...
+#
+# Whenever something is compiled, all is unpacked anew: what a power cut left of the last
+# sources is never trusted (the archive itself was compared just before).
 #
 # Leaves WORKDIR/src, and WORKDIR/bin/PROGRAM with PROGRAM.build beside it, of which the line
 # source_sha tells next time that nothing needs to be done, if the program still has the
@@ -14,10 +17,9 @@ PATH=${PATH:-/bin:/usr/bin}:/sbin:/usr/sbin # sha256 is in /sbin
 export LC_ALL PATH
 
 workdir=$1
-archive_sha=$2
-CC=$3
-mode=$4
-shift 4
+CC=$2
+mode=$3
+shift 3
 export CC
 
 cd "$workdir" || exit 2
@@ -30,16 +32,6 @@ fi
 trap 'rm -f install.pgid' 0
 echo $group >install.pgid || exit 2
 rm -rf bin/.build.* # left by one that was ended
-
-if [ "$mode" = force ] || [ "$(cat src/.archive_sha 2>/dev/null)" != "$archive_sha" ]; then
-    rm -rf src.new || exit 2
-    mkdir src.new || exit 2
-    (cd src.new && tar -xf ../sources.tar) || exit 2
-    echo "$archive_sha" >src.new/.archive_sha || exit 2
-    rm -rf src || exit 2
-    mv src.new src || exit 2
-    echo "labctl: unpacked"
-fi
 
 # "CRC SIZE" of a program: sum_of PROGRAM
 sum_of() {
@@ -72,6 +64,12 @@ for item; do
     names="$names $name"
 done
 [ -n "$names" ] || exit 0
+
+rm -rf src.new src || exit 2
+mkdir src.new || exit 2
+(cd src.new && tar -xf ../sources.tar) || exit 2
+mv src.new src || exit 2
+echo "labctl: unpacked"
 
 # shellcheck disable=SC2086 # names are words
 SOURCE_SHA=pending sh src/build.sh bin $names

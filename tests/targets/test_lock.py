@@ -172,6 +172,17 @@ def test_a_claim_cut_off_half_way_does_not_block_for_ever(target):
     assert not (Path(target.workdir) / "lock").exists()
 
 
+@pytest.mark.parametrize("left", [b"\0" * 200, b"run=old\nhost=x\0\0\n", b""])
+def test_a_claim_that_a_power_cut_damaged_is_taken_over(target, left):
+    target.connect()
+    lock = Path(target.workdir) / "lock"
+    lock.mkdir(parents=True)
+    (lock / "owner").write_bytes(left)
+    with claim(target, "run-1"):
+        assert owner_of(target).run == "run-1"
+    assert not lock.exists()
+
+
 def test_an_unwritable_work_directory_is_named(target, tmp_path):
     (tmp_path / "file").touch()
     target.workdir = f"{tmp_path}/file/work"
