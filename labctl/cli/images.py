@@ -12,9 +12,7 @@ from labctl.cli.app import Json, State, Yes, app, confirm, state
 from labctl.cli.output import size
 from labctl.errors import ConfigError, MeasurementError
 
-image_app = typer.Typer(
-    no_args_is_help=True, help="List, build, check, export, remove images."
-)
+image_app = typer.Typer(no_args_is_help=True, help="List, build, check, export, remove images.")
 app.add_typer(image_app, name="image")
 
 
