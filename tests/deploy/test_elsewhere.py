@@ -320,13 +320,20 @@ def test_a_donor_that_does_not_compile_is_named(machine, go, tmp_path):
 # -- cross-compiled --------------------------------------------------------------------------
 
 
+@pytest.fixture
+def own_results(tmp_path, monkeypatch):
+    """No program of an earlier test run is found, but zig finds the libraries it compiled."""
+    theirs = paths.cache_dir() / "zig"
+    theirs.mkdir(exist_ok=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (paths.cache_dir() / "zig").symlink_to(theirs)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_results")
 def test_linux_without_a_compiler_gets_programs_linked_with_musl(machine, go, tmp_path):
     tree = tmp_path / "tree"
     shutil.copytree(WORKLOADS, tree)
-    # Of its own content, so that no result of an earlier test run is found.
-    with (tree / "mmapsem" / "mmapsem.c").open("a") as source:
-        source.write(f"/* {time.time_ns()} */\n")
     box, root = machine("box", LINUX)
     result = go(box, names=("mmapsem", "kqtest"), workloads_dir=tree)["box"]
     assert result.error is None
@@ -359,6 +366,7 @@ def test_linux_without_a_compiler_gets_programs_linked_with_musl(machine, go, tm
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_results")
 def test_freebsd_14_gets_a_program_that_is_tried_before_it_is_used(machine, go):
     # It is for FreeBSD indeed, so that it cannot start on the kernel here: and that is told.
     box, root = machine("box", FREEBSD_14)
