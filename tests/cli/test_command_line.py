@@ -89,10 +89,10 @@ def test_a_plan_can_be_printed_priced_and_made_again(labctl: Labctl) -> None:
     plan = labctl.json(*arguments)
     assert plan["seed"] == 7
     assert plan["estimate_s"] > 0
-    assert len(plan["executions"]) == 2 * 2 * 2
+    assert len(plan["executions"]) == 4 * 2 * 2, "targets, thread counts, rounds"
     assert labctl.json(*arguments)["digest"] == plan["digest"]
     done = labctl(*arguments)
-    assert "8 processes, about" in done.stderr
+    assert "16 processes, about" in done.stderr
     assert "eptest" in done.stdout
     assert not (labctl.directory / "results").exists()
 
@@ -101,8 +101,8 @@ def test_options_from_the_environment_are_beaten_by_flags(labctl: Labctl) -> Non
     labctl("init")
     labctl.environment["LABCTL_SWEEP_ROUNDS"] = "3"
     base = ("sweep", "kqtest", "--threads", "1", "--dry-run")
-    assert len(labctl.json(*base)["executions"]) == 6
-    assert len(labctl.json(*base, "--rounds", "1")["executions"]) == 2
+    assert len(labctl.json(*base)["executions"]) == 4 * 3
+    assert len(labctl.json(*base, "--rounds", "1")["executions"]) == 4
 
 
 def test_a_guest_that_is_not_up_is_exit_code_3(labctl: Labctl) -> None:
