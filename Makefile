@@ -16,13 +16,13 @@ demo:
 test:
 	@tools/setup test
 	@$(MAKE) --no-print-directory lint
-	.venv/bin/python -m pytest -m "not guest and not slow" -n 2 --dist loadfile
+	.venv/bin/python -m pytest -m "not guest and not slow" -n 3 --dist loadfile
 	.venv/bin/python -m pytest -m "guest or slow"
 
 # Under two minutes: no guest, no whole deployment, no killed sweep.
 test-fast:
 	@tools/setup test
-	.venv/bin/python -m pytest -m "not guest and not slow" -n 2 --dist loadfile
+	.venv/bin/python -m pytest -m "not guest and not slow" -n 3 --dist loadfile
 
 lint:
 	.venv/bin/ruff check .

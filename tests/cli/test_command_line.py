@@ -156,6 +156,7 @@ def test_what_is_completed(labctl: Labctl) -> None:
         assert labctl().stdout.split() == expected
 
 
+@pytest.mark.slow
 def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:
     """The whole main job on a lab of one local target."""
     (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")

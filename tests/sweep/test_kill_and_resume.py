@@ -85,6 +85,7 @@ def test_killed_at_random_instants_over_a_guest(lab: Labctl) -> None:
     check_exactly_once(run)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_resumes(labctl: Labctl) -> None:
     (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
     labctl("up")

@@ -115,7 +115,7 @@ def test_a_lost_connection_is_an_error_once_and_a_new_one_after(sshd, ssh_target
 
 def test_a_connection_that_died_unnoticed_is_replaced_before_anything_is_asked(ssh_target):
     ssh_target.connect()
-    for _ in range(20):  # Paramiko's thread notices some time later, or sooner
+    for _ in range(8):  # Paramiko's thread notices some time later, or sooner
         ssh_target._client.get_transport().sock.shutdown(socket.SHUT_RDWR)
         with contextlib.closing(ssh_target.shell()) as shell:
             assert shell.run("echo on", timeout=10).stdout == "on\n"

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from vagrant_machine import LAB, ROOT, Vagrant
 
-pytestmark = pytest.mark.skipif(not shutil.which("vagrant"), reason="vagrant is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not shutil.which("vagrant"), reason="vagrant is not installed"),
+]
 
 
 @pytest.fixture
