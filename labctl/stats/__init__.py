@@ -10,7 +10,20 @@ matter, and stands in none of them.
 from __future__ import annotations
 
 from labctl.stats.bootstrap import Resampled, geometric_mean, growth, ratio, resample
-from labctl.stats.estimate import Estimate
+from labctl.stats.effects import Family, PairEffects, pair_effects
+from labctl.stats.estimate import Check, Estimate
 from labctl.stats.nested import Nested
 
-__all__ = ["Estimate", "Nested", "Resampled", "geometric_mean", "growth", "ratio", "resample"]
+__all__ = [
+    "Check",
+    "Estimate",
+    "Family",
+    "Nested",
+    "PairEffects",
+    "Resampled",
+    "geometric_mean",
+    "growth",
+    "pair_effects",
+    "ratio",
+    "resample",
+]

@@ -16,6 +16,15 @@ NO_VARIANCE = "no variance"
 
 
 @dataclass(frozen=True)
+class Check:
+    """Another method's interval of the same quantity, to be looked at beside the first."""
+
+    method: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """A number with its interval.
 
@@ -26,6 +35,9 @@ class Estimate:
         method: how it was made, in words.
         warnings: what is to be said against it, as sentences without a full stop.
         n_boots, n_processes, n_batches: data behind it; of two sides, the lesser number.
+        family_low, family_high: ends of the interval that holds for all estimates of its
+            family at once (all thread counts); None for an estimate that stands alone.
+        checks: the same by other methods.
     """
 
     value: float
@@ -37,6 +49,9 @@ class Estimate:
     n_boots: int
     n_processes: int
     n_batches: int
+    family_low: float | None = None
+    family_high: float | None = None
+    checks: tuple[Check, ...] = ()
 
     @property
     def half_width(self) -> float | None:

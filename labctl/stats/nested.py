@@ -23,21 +23,30 @@ class Nested:
         boot_starts: where each boot begins among the processes, shape (n_boots + 1,);
             the last is n_processes.
         boots: the boots' names, in the same order.
+        periods, rounds: when each process ran: the number of the planned boot, and of the
+            round within it; shape (n_processes,). Processes of two cells of one machine
+            with the same period and round ran side by side in time.
     """
 
     logs: Floats
     process_starts: Ints
     boot_starts: Ints
     boots: tuple[str, ...]
+    periods: Ints
+    rounds: Ints
 
     @classmethod
-    def from_labels(cls, values: Any, boots: Any, processes: Any) -> Nested:
+    def from_labels(
+        cls, values: Any, boots: Any, processes: Any, *, periods: Any = None, rounds: Any = None
+    ) -> Nested:
         """Sort samples into their clusters.
 
         Args:
             values: positive numbers, shape (n,), any unit.
             boots: a name for each value's boot, shape (n,).
             processes: a name for each value's process, shape (n,); unique within a boot.
+            periods, rounds: numbers of each value's planned boot and round, shape (n,);
+                0, and the process's number, where not given.
 
         Raises:
             ValueError: no values, a value not above 0 or not finite, or shapes that differ.
@@ -55,11 +64,16 @@ class Nested:
         boot, process = boot[order], process[order]
         new_boot = np.diff(boot, prepend=-1) != 0
         starts = np.flatnonzero(new_boot | (np.diff(process, prepend=-1) != 0))
+        began = order[starts]
+        numbered = process[starts] if rounds is None else np.asarray(rounds, np.int64)[began]
+        planned = np.zeros_like(began) if periods is None else np.asarray(periods, np.int64)[began]
         return cls(
             logs=np.log(numbers[order]),
             process_starts=np.append(starts, numbers.size),
             boot_starts=np.append(np.flatnonzero(new_boot[starts]), starts.size),
             boots=tuple(str(name) for name in names),
+            periods=planned,
+            rounds=numbered,
         )
 
     @property
