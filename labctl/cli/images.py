@@ -127,13 +127,15 @@ def verify(context: typer.Context, image: Image, json: Json = False) -> None:
     else:
         for finding in findings:
             found.output.data(f"{'ok ' if finding.ok else 'BAD'} {finding.name}: {finding.text}")
-    wrong = [finding.name for finding in findings if not finding.ok]
+    wrong = [finding for finding in findings if not finding.ok]
     if wrong:
+        again = f"labctl image build {image} --force"
+        sets = any(finding.name.startswith("set ") for finding in wrong)
         raise MeasurementError(
             f"{len(wrong)} of {len(findings)} are not what they should be",
             where=image,
-            detail="\n".join(wrong),
-            hint=f"labctl image rm {image}, then build it again",
+            detail="\n".join(f"{finding.name}: {finding.text}" for finding in wrong),
+            hint=f"remove the sets' files that are named, then {again}" if sets else again,
         )
     if not findings:
         found.output.say(f"{image}: nothing is kept of it; labctl image build {image}")

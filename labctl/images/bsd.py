@@ -13,13 +13,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
 
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images.builder import (
@@ -36,7 +43,7 @@ from labctl.images.builder import (
 )
 from labctl.images.guest import ensure_overlay, public_key
 from labctl.images.sets import SetsSpec, Supply
-from labctl.images.stages import hash_files
+from labctl.images.stages import hash_files, remove_tree
 from labctl.images.ufs import Slot, SlotMovedError, Tree, find, make_ffs, placeholder, plant
 
 if TYPE_CHECKING:
@@ -51,6 +58,8 @@ ADDRESS, NETMASK, GATEWAY = "10.0.2.15", "255.255.255.0", "10.0.2.2"
 
 RECORD = "planted.json"
 """In a guest's directory: what was written into the slots of its disk."""
+
+_PLACES = TypeAdapter(dict[str, tuple[NonNegativeInt, PositiveInt]])
 
 _KEY = "etc/ssh/ssh_host_ecdsa_key"
 _OTHER_KEYS = ("ssh_host_key", "ssh_host_dsa_key", "ssh_host_rsa_key", "ssh_host_ed25519_key")
@@ -162,7 +171,9 @@ class BsdBuilder(ABC):
             "guest": hash_files(recipe.directory / settings.guest),
             "settings": settings.model_dump(mode="json", exclude={"sets"}),
         }
-        needs_mib = 512 + 8 * sum(held.size for held in (sets or {}).values()) // 2**20
+        # makefs writes the root's zeros too, before they are given back.
+        unpacked = 8 * sum(held.size for held in (sets or {}).values()) // 2**20
+        needs_mib = 512 + unpacked + settings.root_mib
         return [
             Stage(
                 "disk",
@@ -187,7 +198,7 @@ class BsdBuilder(ABC):
     ) -> GuestBoot:
         """Overlay whose slots carry what makes this guest itself."""
         self._refuse(image, settings)
-        slots = {path: Slot(*place) for path, place in json.loads(image.notes["slots"]).items()}
+        slots = _slots(image)
         hardware = image.recipe.hardware
         contents = self._contents(
             identity, settings, settings.nic or hardware.nic, settings.disk_bus or hardware.disk_bus
@@ -220,9 +231,16 @@ class BsdBuilder(ABC):
             raise UnavailableError(
                 "the sets are not here", hint=f"labctl image build {recipe.name}"
             )
-        tree = Tree(context.scratch / "tree")
+        tree = Tree(context.scratch / "tree", settings.root_mib)
         for number, (name, held) in enumerate(sets.items()):
-            tree.unpack(held.path, progress=_part(context, number / len(sets), f"unpacking {name}"))
+            progress = _part(context, number / len(sets), f"unpacking {name}")
+            found = tree.unpack(held.path, progress=progress)
+            if found != held.digest:
+                raise UnavailableError(
+                    f"the set {name} was {held.digest} when it was brought, and is {found}",
+                    where=str(held.path),
+                    hint="remove this file, and the next build brings it again",
+                )
         for file in sorted((recipe.directory / settings.guest).rglob("*")):
             if file.is_file():
                 path = file.relative_to(recipe.directory / settings.guest).as_posix()
@@ -251,7 +269,7 @@ class BsdBuilder(ABC):
         (context.directory / "slots.json").write_text(json.dumps(places))
         listed = [f"{name} {held.digest}" for name, held in sets.items()]
         (context.directory / "sets.txt").write_text("\n".join(listed) + "\n")
-        shutil.rmtree(context.scratch / "tree", ignore_errors=True)
+        remove_tree(context.scratch / "tree")
 
     def _configure_common(self, tree: Tree) -> None:
         need(tree, "usr/sbin/sshd", "an SSH server")
@@ -327,6 +345,19 @@ def need(tree: Tree, path: str, what: str) -> bytes:
 def lines(texts: Sequence[str]) -> str:
     """The texts, a line each."""
     return "".join(f"{text}\n" for text in texts)
+
+
+def _slots(image: Image) -> dict[str, Slot]:
+    """Where the slots of an image are, as its notes say."""
+    try:
+        places = _PLACES.validate_json(image.notes.get("slots", ""))
+    except ValidationError:
+        raise UnavailableError(
+            "its record does not say where a guest's own files go: the image is not whole",
+            where=str(image.directory),
+            hint=f"labctl image build {image.name} --force",
+        ) from None
+    return {path: Slot(offset, size) for path, (offset, size) in places.items()}
 
 
 def _settings(recipe: Recipe) -> BsdSettings:

@@ -1,7 +1,8 @@
 """Running a build's stages, each kept whole under its content key or not at all.
 
 A stage works in a directory of its own that is renamed into place as its last act, so an
-interrupted build (Ctrl-C, kill -9, power cut) begins again at the stage that it was in.
+interrupted build (Ctrl-C, kill -9, power cut) begins again at the stage that it was in. A
+record of its files goes with it: a result that is no longer what was made is made anew.
 """
 
 from __future__ import annotations
@@ -10,14 +11,36 @@ import contextlib
 import hashlib
 import json
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from labctl.errors import LabctlError, UnavailableError
 from labctl.images.builder import Progress, Stage, StageContext
+from labctl.images.digest import FileRecord
+from labctl.paths import write_atomic
 
 KEY_LENGTH = 16
+RECORD = "stage.json"
+
+
+class StageRecord(BaseModel):
+    """The files of a stage's result, by path relative to it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    files: dict[str, FileRecord]
+
+    @classmethod
+    def read(cls, directory: Path) -> StageRecord | None:
+        """The record of the result in ``directory``; None where there is none that makes sense."""
+        try:
+            return cls.model_validate_json((directory / RECORD).read_bytes())
+        except (OSError, ValueError):
+            return None
 
 
 def digest(value: Any) -> str:
@@ -62,8 +85,11 @@ def run_stages(
     for stage in stages:
         target = kept / f"{stage.name}-{keys[stage.name]}"
         results[stage.name] = target
-        if target.is_dir():
-            continue
+        if target.exists():
+            progress(stage.name, None, "checking what is kept")
+            if _is_whole(target):
+                continue
+            remove_tree(target)
         _check_space(stage, work)
         progress(stage.name, None, "begins")
         _run_one(stage, target, work, results, progress)
@@ -89,8 +115,34 @@ def _run_one(
         error.where = error.where or f"stage {stage.name}"
         raise
     remove_tree(scratch)
+    made = [path for path in sorted(directory.rglob("*")) if _is_file(path)]
+    files = {str(path.relative_to(directory)): FileRecord.of(path) for path in made}
+    write_atomic(directory / RECORD, StageRecord(files=files).model_dump_json(indent=1) + "\n")
     target.parent.mkdir(parents=True, exist_ok=True)
     directory.rename(target)
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _is_whole(result: Path) -> bool:
+    record = StageRecord.read(result)
+    return record is not None and all(
+        file.fits(result / name) for name, file in record.files.items()
+    )
+
+
+def recorded(path: Path) -> FileRecord:
+    """What is recorded of ``path``, which lies in a stage's result.
+
+    Raises:
+        LabctlError: nothing is: a builder's ``assemble`` names a file that no stage made.
+    """
+    record = StageRecord.read(path.parent)
+    if record is None or path.name not in record.files:
+        raise LabctlError("no stage has made this file", where=str(path))
+    return record.files[path.name]
 
 
 def forget_others(stages: Sequence[Stage], kept: Path) -> None:
@@ -103,13 +155,16 @@ def forget_others(stages: Sequence[Stage], kept: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a tree, unless something is still mounted in it; what resists stays."""
+    """Remove a tree, however deep, unless something is still mounted in it; what resists stays.
+
+    By rm, which neither recurses nor needs paths that are as long as the tree is deep.
+    """
     inside = f"{path.resolve()}/"
     with contextlib.suppress(OSError):
         mounts = Path("/proc/self/mounts").read_text().splitlines()
         if any(line.split()[1].startswith(inside) for line in mounts):
             return
-    shutil.rmtree(path, ignore_errors=True)
+    subprocess.run(["rm", "-rf", "--", path.absolute()], capture_output=True, check=False)
 
 
 def _check_space(stage: Stage, work: Path) -> None:

@@ -8,18 +8,17 @@ there while nobody holds the lock is a dead build's, and is removed).
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from labctl import paths
 from labctl.errors import UnavailableError
@@ -34,12 +33,57 @@ from labctl.images.builder import (
     no_progress,
 )
 from labctl.images.catalogue import Recipe, load_catalogue
-from labctl.images.digest import content_digest
-from labctl.images.stages import digest, forget_others, remove_tree, run_stages, stage_keys
+from labctl.images.digest import FileName, FileRecord, content_digest
+from labctl.images.stages import (
+    digest,
+    forget_others,
+    recorded,
+    remove_tree,
+    run_stages,
+    stage_keys,
+)
 
-FORMAT = 1
+FORMAT: Literal[2] = 2
 MANIFEST = "image.json"
 WAIT_STEP_S = 1.0
+
+
+class _File(FileRecord):
+    """One file of an image, beside its manifest."""
+
+    name: FileName
+
+
+class _Files(BaseModel):
+    """By role; the disk is what no image is without."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    disk: _File
+    kernel: _File | None = None
+    initrd: _File | None = None
+    packages: _File | None = None
+
+    def all(self) -> list[_File]:
+        """Those that there are."""
+        return [file for file in (self.disk, self.kernel, self.initrd, self.packages) if file]
+
+
+class _Manifest(BaseModel):
+    """``image.json``; written last, so what has one was whole once."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: Literal[2]
+    name: str
+    key: str
+    options: dict[str, str]
+    built: AwareDatetime
+    files: _Files
+    disk_format: str = Field(pattern=r"^(raw|qcow2)$")
+    cmdline: str
+    notes: dict[str, str]
+    recipe: Recipe
 
 
 @dataclass(frozen=True)
@@ -148,7 +192,10 @@ class ImageStore:
             finally:
                 remove_tree(scratch)
         image = self.find(recipe, **chosen)
-        assert image is not None
+        if image is None:
+            raise UnavailableError(
+                "the image is not what was just made", where=str(home / key), hint="build it again"
+            )
         return image
 
     def verify(self, recipe: Recipe, *, progress: Progress = no_progress) -> list[Finding]:
@@ -193,7 +240,13 @@ class ImageStore:
         with self._locked(name, no_progress):
             for manifest in home.glob(f"*/{MANIFEST}"):
                 manifest.unlink()  # first: what is half removed must not pass for whole
-            shutil.rmtree(home)
+            remove_tree(home)
+        if home.exists():
+            raise UnavailableError(
+                "not all of it could be removed",
+                where=str(home),
+                hint="look whether it is mounted somewhere, and whose it is",
+            )
         return True
 
     @contextlib.contextmanager
@@ -230,26 +283,27 @@ def _finish(
 ) -> None:
     """Put the image's files together and, as the last act, in their place."""
     work.mkdir()
-    names: dict[str, str | None] = {}
+    taken: dict[str, _File] = {}
     for role in ("disk", "kernel", "initrd", "packages"):
         path: Path | None = getattr(files, role)
-        names[role] = path.name if path else None
         if path:
+            taken[role] = _File(name=path.name, **recorded(path).model_dump())
             os.link(path, work / path.name)  # no copy: stages lie on the same file system
-    manifest = {
-        "format": FORMAT,
-        "name": recipe.name,
-        "key": key,
-        "options": dict(options),
-        "built": datetime.now(UTC).isoformat(timespec="seconds"),
-        "files": names,
-        "digests": {name: content_digest(work / name) for name in names.values() if name},
-        "disk_format": files.disk_format,
-        "cmdline": files.cmdline,
-        "notes": dict(files.notes),
-        "recipe": recipe.model_dump(mode="json"),
-    }
-    paths.write_atomic(work / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+            with (work / path.name).open("rb") as file:
+                os.fsync(file.fileno())  # what is found later is not read again
+    manifest = _Manifest(
+        format=FORMAT,
+        name=recipe.name,
+        key=key,
+        options=dict(options),
+        built=datetime.now(UTC).replace(microsecond=0),
+        files=_Files(**taken),
+        disk_format=files.disk_format,
+        cmdline=files.cmdline,
+        notes=dict(files.notes),
+        recipe=recipe,
+    )
+    paths.write_atomic(work / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
     remove_tree(target)  # without a readable manifest, or it would have been found
     try:
         work.rename(target)
@@ -267,36 +321,38 @@ def _compare(image: Image, name: str, wanted: str, progress: Progress) -> Findin
 
 
 def _read(directory: Path, recipe: Recipe) -> Image | None:
-    """The image in ``directory``; None where it is not whole."""
+    """The image in ``directory``; None where it is not whole, as far as sizes tell."""
     try:
-        manifest = json.loads((directory / MANIFEST).read_text())
-        files = {
-            role: directory / name if name else None for role, name in manifest["files"].items()
-        }
-        size = sum(path.stat().st_blocks * 512 for path in files.values() if path)
-        built_by = Recipe.model_validate(manifest["recipe"])
-        built_by._directory = recipe.directory
-        disk = files["disk"]
-        assert disk is not None
-        return Image(
-            name=manifest["name"],
-            key=manifest["key"],
-            directory=directory,
-            disk=disk,
-            disk_format=manifest["disk_format"],
-            kernel=files["kernel"],
-            initrd=files["initrd"],
-            cmdline=manifest["cmdline"],
-            options=manifest["options"],
-            recipe=built_by,
-            built=datetime.fromisoformat(manifest["built"]),
-            size_bytes=size,
-            packages=files["packages"],
-            notes=manifest["notes"],
-            digests=manifest.get("digests", {}),
-        )
-    except (OSError, ValueError, KeyError):
+        manifest = _Manifest.model_validate_json((directory / MANIFEST).read_bytes())
+    except (OSError, ValueError):
         return None
+    files = manifest.files
+    if manifest.key != directory.name or not all(
+        file.has_size(directory / file.name) for file in files.all()
+    ):
+        return None
+    manifest.recipe._directory = recipe.directory
+
+    def place(file: _File | None) -> Path | None:
+        return directory / file.name if file else None
+
+    return Image(
+        name=manifest.name,
+        key=manifest.key,
+        directory=directory,
+        disk=directory / files.disk.name,
+        disk_format=manifest.disk_format,
+        kernel=place(files.kernel),
+        initrd=place(files.initrd),
+        cmdline=manifest.cmdline,
+        options=manifest.options,
+        recipe=manifest.recipe,
+        built=manifest.built,
+        size_bytes=sum((directory / file.name).stat().st_blocks * 512 for file in files.all()),
+        packages=place(files.packages),
+        notes=manifest.notes,
+        digests={file.name: file.digest for file in files.all()},
+    )
 
 
 def _status(recipe: Recipe, image: Image | None, state: str) -> ImageStatus:

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,44 @@ def test_logins_are_on_the_serial_port_only():
     shown = netbsd_ttys(bsd_sets.NETBSD_TTYS.decode())
     assert not re.search(r"^ttyE\d.*\son\s", shown, re.M)
     assert re.search(r"^constty.*\son secure$", shown, re.M)
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "labctl"
+
+
+def test_a_set_that_changed_since_it_was_brought_is_not_built_in(own_cache, tmp_path, monkeypatch):
+    recipe = recipe_of("freebsd-9.3")
+    image = ImageStore().build(recipe, source=Source(sets=str(bsd_sets.freebsd(tmp_path / "a"))))
+    (held,) = (own_cache / "sets" / recipe.name).glob("kernel-*.txz")
+    monkeypatch.setattr(bsd_sets, "TIME", bsd_sets.TIME + 1)
+    changed = (bsd_sets.freebsd(tmp_path / "b") / "kernel.txz").read_bytes()
+    assert len(changed) == held.stat().st_size
+    held.write_bytes(changed)
+    assert not all(finding.ok for finding in ImageStore().verify(recipe))
+    ImageStore().remove(recipe.name)
+    with pytest.raises(UnavailableError, match="the set kernel was") as raised:
+        ImageStore().build(recipe)
+    assert raised.value.where == str(held)
+    held.unlink()
+    again = ImageStore().build(recipe, source=Source(sets=str(tmp_path / "a")))
+    assert again.digests == image.digests
+
+
+def test_the_space_that_a_build_needs_has_the_root_file_system_in_it(own_cache):
+    (small,) = get_builder("freebsd").stages(recipe_of("freebsd-9.3"), {})
+    recipe = recipe_of("freebsd-9.3")
+    large = recipe.model_copy(update={"build": recipe.build | {"root_mib": 1096}})
+    (disk,) = get_builder("freebsd").stages(large, {})
+    assert disk.needs_mib - small.needs_mib == 1000
+
+
+def test_an_image_whose_slots_make_no_sense_is_named(image, identity, tmp_path):
+    for slots in ({}, {"slots": "x"}, {"slots": '{"etc/labctl.conf": [1]}'}):
+        broken = replace(image, notes=slots)
+        with pytest.raises(UnavailableError, match="not whole"):
+            get_builder(image.recipe.builder).prepare_guest(
+                broken, tmp_path, identity, GuestSettings()
+            )

@@ -13,7 +13,7 @@ from tiny import TinyBuilder, tiny_recipe
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images import builder as builders
 from labctl.images.box import BoxFiles, provider_options, vagrantfile, write_box
-from labctl.images.builder import GuestBoot, GuestSettings, ImageFiles
+from labctl.images.builder import GuestBoot, GuestSettings, ImageFiles, Stage
 from labctl.images.export import export
 from labctl.images.guest import ensure_overlay, public_key
 from labctl.images.store import ImageStore
@@ -28,16 +28,21 @@ class DiskBuilder(TinyBuilder):
     ``build.kernel`` makes it one that is booted by its kernel.
     """
 
+    def stages(self, recipe, options):
+        def make(context):
+            with (context.directory / "disk").open("wb") as disk:
+                disk.truncate(DISK_BYTES)
+                disk.seek(DISK_BYTES // 2)
+                disk.write(b"mark")
+            (context.directory / "vmlinuz").write_text("kernel")
+            (context.directory / "initrd").write_text("initrd")
+
+        return [Stage("disk", {}, make)]
+
     def assemble(self, recipe, options, results):
-        directory = results["second"]
-        with (directory / "disk").open("r+b") as disk:
-            disk.truncate(DISK_BYTES)
-            disk.seek(DISK_BYTES // 2)
-            disk.write(b"mark")
+        directory = results["disk"]
         if not recipe.build.get("kernel"):
             return ImageFiles(disk=directory / "disk", disk_format="raw")
-        (directory / "vmlinuz").write_text("kernel")
-        (directory / "initrd").write_text("initrd")
         return ImageFiles(
             disk=directory / "disk",
             disk_format="raw",

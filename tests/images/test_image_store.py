@@ -1,4 +1,7 @@
+import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,3 +160,87 @@ def test_the_list_has_a_row_for_every_recipe_of_the_catalogue(store):
     rows = {row.name: row for row in store.list()}
     assert rows["debian-12"].state == "missing"
     assert rows["debian-12"].as_dict()["system"] == "linux"
+
+
+def test_a_stage_that_is_not_what_was_made_is_made_anew(store):
+    recipe = tiny_recipe(text="x")
+    image = store.build(recipe)
+    shutil.rmtree(image.directory)
+    for damage in (
+        lambda disk: os.truncate(disk, 0),
+        lambda disk: disk.write_text("y"),
+        Path.unlink,
+    ):
+        (made,) = store.root.glob("tiny/stages/second-*/disk")
+        tiny.ran.clear()
+        damage(made)
+        assert store.build(recipe).disk.read_text() == "x"
+        assert tiny.ran == ["second"], "the other stage was whole"
+        shutil.rmtree(image.directory)
+
+
+def test_an_image_of_another_size_than_recorded_is_none_and_made_anew(store):
+    recipe = tiny_recipe(text="text")
+    image = store.build(recipe)
+    os.truncate(image.disk, 2)
+    assert store.find(recipe) is None
+    assert [finding.ok for finding in store.verify(recipe)] == [False]
+    assert store.build(recipe).disk.read_text() == "text"
+
+
+def test_a_changed_image_of_the_same_size_is_seen_by_verify(store):
+    image = store.build(tiny_recipe(text="text"))
+    assert [finding.ok for finding in store.verify(image.recipe)] == [True]
+    image.disk.write_text("TEXT")
+    assert [finding.ok for finding in store.verify(image.recipe)] == [False]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: [],
+        lambda manifest: 5,
+        lambda manifest: manifest | {"built": 5},
+        lambda manifest: manifest | {"notes": 5},
+        lambda manifest: manifest | {"files": manifest["files"] | {"disk": None}},
+        lambda manifest: with_disk(manifest, name="/etc/passwd"),
+        lambda manifest: with_disk(manifest, name="../other/disk"),
+        lambda manifest: with_disk(manifest, digest=""),
+        lambda manifest: with_disk(manifest, size="4"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_no_image(store, change):
+    recipe = tiny_recipe(text="text")
+    manifest = store.build(recipe).directory / "image.json"
+    manifest.write_text(json.dumps(change(json.loads(manifest.read_text()))))
+    assert store.find(recipe) is None
+    (finding,) = store.verify(recipe)
+    assert not finding.ok
+    assert "not whole" in finding.text
+    assert store.list()
+    assert store.build(recipe).disk.read_text() == "text"
+
+
+def with_disk(manifest, **fields):
+    disk = manifest["files"]["disk"] | fields
+    return manifest | {"files": manifest["files"] | {"disk": disk}}
+
+
+def test_a_tree_deeper_than_any_path_is_removed(store):
+    store.build(tiny_recipe(text="x"))
+    for below in ("tmp", "stages"):
+        descriptor = os.open(store.root / "tiny", os.O_RDONLY)
+        for name in [below] + ["a" * 200] * 60:  # beyond PATH_MAX
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+            inner = os.open(name, os.O_RDONLY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        os.close(descriptor)
+    for _ in range(1500):
+        (store.root / "tiny" / "tmp").rename(store.root / "tiny" / "inner")
+        (store.root / "tiny" / "tmp").mkdir()
+        (store.root / "tiny" / "inner").rename(store.root / "tiny" / "tmp" / "a")
+    assert store.build(tiny_recipe(text="y")).disk.read_text() == "y"
+    assert store.remove("tiny")
+    assert not (store.root / "tiny").exists()

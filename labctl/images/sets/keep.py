@@ -7,15 +7,19 @@ after a crash, the old one holds.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from labctl import paths
+from labctl.images.digest import FileName
+from labctl.images.sets.spec import Pin, SetName
 
 RECORD = "sets.json"
 BY_HAND = "given by hand"
@@ -62,6 +66,28 @@ class Record:
     absent: tuple[str, ...] = ()
 
 
+class _Entry(BaseModel):
+    """A set, as ``sets.json`` has it; ``SetFile`` says what the fields are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    file: FileName
+    digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+    size: int = Field(ge=0)
+    origin: str
+    trust: str
+    checked: Pin | Literal[""] = ""
+
+
+class _Sets(BaseModel):
+    """``sets.json``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sets: dict[SetName, _Entry]
+    absent: tuple[SetName, ...]
+
+
 class Keep:
     """One release's directory of sets. The caller lets in one process at a time."""
 
@@ -93,30 +119,32 @@ class Keep:
     def read(self) -> Record | None:
         """The record; None when there is none that can be understood."""
         try:
-            known = json.loads((self.directory / RECORD).read_text())
-            sets = {
-                name: SetFile(name=name, path=self.directory / entry.pop("file"), **entry)
-                for name, entry in known["sets"].items()
-            }
-            return Record(sets, tuple(known["absent"]))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            known = _Sets.model_validate_json((self.directory / RECORD).read_bytes())
+        except (OSError, ValueError):
             return None
+        sets = {
+            name: SetFile(
+                name=name, path=self.directory / entry.file, **entry.model_dump(exclude={"file"})
+            )
+            for name, entry in known.sets.items()
+        }
+        return Record(sets, known.absent)
 
     def replace(self, sets: Sequence[SetFile], absent: Sequence[str]) -> None:
         """Make ``sets`` what the keep holds, and drop all else."""
         entries = {
-            held.name: {
-                "file": held.path.name,
-                "digest": held.digest,
-                "size": held.size,
-                "origin": held.origin,
-                "trust": held.trust,
-                "checked": held.checked,
-            }
+            held.name: _Entry(
+                file=held.path.name,
+                digest=held.digest,
+                size=held.size,
+                origin=held.origin,
+                trust=held.trust,
+                checked=held.checked,
+            )
             for held in sets
         }
-        record = {"sets": entries, "absent": list(absent)}
-        paths.write_atomic(self.directory / RECORD, json.dumps(record, indent=1) + "\n")
+        record = _Sets(sets=entries, absent=tuple(absent))
+        paths.write_atomic(self.directory / RECORD, record.model_dump_json(indent=1) + "\n")
         wanted = {RECORD, *(held.path.name for held in sets)}
         for path in self.directory.iterdir():
             if path.name not in wanted and not path.is_dir():

@@ -9,7 +9,6 @@ of the directory, nor does a file's ``schg`` flag outlive the build.
 from __future__ import annotations
 
 import os
-import shutil
 import tarfile
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,6 +24,8 @@ from labctl.images.ufs.names import ROOT, normal, parent_of, to_bytes
 Type = Literal["dir", "file", "link", "char", "block", "fifo"]
 
 _LATEST = 2**31 - 1  # UFS1 keeps times in 32 bits
+_LEAST_BYTES_EACH = 1024  # names beyond that many are no release, and would fill the memory
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,24 @@ class _Node:
 
     entry: Entry
     names: set[str] = field(default_factory=set)
+    _first: str = ""
+
+    @property
+    def first(self) -> str:
+        """The first of the names; looked for only when it may have changed."""
+        self._first = self._first or min(self.names)
+        return self._first
+
+    def add(self, name: str) -> None:
+        """One more name."""
+        self.names.add(name)
+        self._first = min(self._first, name)
+
+    def drop(self, name: str) -> None:
+        """One name less."""
+        self.names.discard(name)
+        if name == self._first:
+            self._first = ""
 
 
 class Tree:
@@ -67,13 +86,18 @@ class Tree:
     what is added are made, owned by root, mode 0755.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """An empty tree, whose content lies under ``directory``: made here, or empty."""
+    def __init__(self, directory: Path, room_mib: int = 1 << 20) -> None:
+        """An empty tree, whose content lies under ``directory``: made here, or empty.
+
+        ``room_mib``: of the file system that it is for; what is unpacked ends there, however
+        much an archive says that it holds.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
         if any(directory.iterdir()):
             raise ConfigError("this directory is not empty", where=str(directory))
         self.directory = directory
+        self._room, self._used = room_mib << 20, 0  # bytes
         self._nodes: dict[str, _Node] = {ROOT: _Node(Entry("dir", 0o755, 0, 0, 0), {ROOT})}
         self._children: defaultdict[str, set[str]] = defaultdict(set)
 
@@ -101,8 +125,7 @@ class Tree:
         """
         path = normal(path)
         node = self._node(path)
-        first = min(node.names)
-        return node.entry if first == path else replace(node.entry, link_to=first)
+        return node.entry if node.first == path else replace(node.entry, link_to=node.first)
 
     def read(self, path: str) -> bytes:
         """Content of a regular file; links are not followed.
@@ -156,19 +179,25 @@ class Tree:
             self._children.pop(path, None)
         elif node.entry.type == "file":
             os.unlink(self._place(path))  # noqa: PTH108
-        node.names.discard(path)
+        node.drop(path)
+        if not node.names:
+            self._used -= node.entry.size
         del self._nodes[path]
         self._children[parent_of(path)].discard(path)
 
-    def unpack(self, archive: Path, progress: Progress | None = None) -> None:
+    def unpack(self, archive: Path, progress: Progress | None = None) -> str:
         """Unpack a set over what is here; what it holds wins.
 
         Owners are those of the archive's numbers; names of users, ACLs and file flags are
         left out. ``progress`` is told the fraction of the archive that has been read.
 
+        Returns:
+            ``sha256:hex`` of the archive as it was read.
+
         Raises:
-            UnavailableError: the archive is damaged, a member's name leads out of the tree or
-                below something that is no directory, or a hard link has no target.
+            UnavailableError: the archive is damaged or does not fit, a member's name leads out
+                of the tree or below something that is no directory, a hard link has no target,
+                or a member is of a kind that no set has.
         """
 
         def take(member: tarfile.TarInfo, content: Content) -> None:
@@ -178,10 +207,11 @@ class Tree:
                 raise UnavailableError(
                     f"member {member.name!r}: {error}",
                     where=str(archive),
-                    hint="this is not a release set, or it lacks another that comes before it",
+                    hint=error.hint
+                    or "this is not a release set, or it lacks another that comes before it",
                 ) from None
 
-        visit_members(archive, take, progress)
+        return visit_members(archive, take, progress)
 
     # -- the work ---------------------------------------------------------------------
 
@@ -211,7 +241,12 @@ class Tree:
             os.mkdir(self._place(path))  # noqa: PTH102
             os.chmod(self._place(path), 0o700)  # noqa: PTH101  # whatever the umask is
         elif content is not None:
-            entry = replace(entry, size=_store(content, self._place(path)))
+            size = _store(content, self._place(path), self._room - self._used)
+            if size is None:
+                os.unlink(self._place(path))  # noqa: PTH108
+                raise self._full()
+            entry = replace(entry, size=size)
+            self._used += size
         self._enter(path, _Node(entry))
 
     def _link(self, path: str, to: str) -> None:
@@ -229,7 +264,9 @@ class Tree:
         self._enter(path, node)
 
     def _enter(self, path: str, node: _Node) -> None:
-        node.names.add(path)
+        if len(self._nodes) > self._room // _LEAST_BYTES_EACH:
+            raise self._full()
+        node.add(path)
         self._nodes[path] = node
         self._children[parent_of(path)].add(path)
 
@@ -246,6 +283,12 @@ class Tree:
             if self._children.get(path):
                 raise ConfigError("would replace a directory that is not empty")
             self.remove(path)
+
+    def _full(self) -> ConfigError:
+        return ConfigError(
+            f"the sets hold more than a root file system of {self._room >> 20} MiB takes",
+            hint="raise the recipe's root_mib, if these are the right sets",
+        )
 
     def _is_dir(self, path: str) -> bool:
         return path in self._nodes and self._nodes[path].entry.type == "dir"
@@ -270,12 +313,20 @@ def _type(member: tarfile.TarInfo) -> Type:
         return "block"
     if member.isfifo():
         return "fifo"
-    return "file"
+    if member.isreg():
+        return "file"
+    raise ConfigError(f"this is of a kind ({member.type!r}) that no set has")
 
 
-def _store(content: IO[bytes], place: bytes) -> int:
+def _store(content: IO[bytes], place: bytes, room: int) -> int | None:
+    """Write a file; its size, or None where it has more than ``room`` bytes."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         os.fchmod(descriptor, 0o600)  # whatever the umask is
-        shutil.copyfileobj(content, stream, 1 << 20)
-        return stream.tell()
+        size = 0
+        while chunk := content.read(_CHUNK):
+            size += len(chunk)
+            if size > room:
+                return None
+            stream.write(chunk)
+        return size

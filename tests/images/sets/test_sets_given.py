@@ -182,11 +182,34 @@ def test_a_damaged_set_that_is_removed_is_brought_again(lab: Lab):
     assert lab.obtain()["etc"].path.read_bytes() == RELEASE["etc.tgz"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"sets": {"base": {}}, "absent": []}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"sets": {"base": {}}, "absent": []}', '{"sets": {}, "absent": [[]]}']
+)
 def test_a_record_that_makes_no_sense_is_none(lab: Lab, directory: Make, text: str):
     lab.obtain(directory(RELEASE))
     (lab.keep / "sets.json").write_text(text)
     assert lab.supply().current() is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": "md5:x"},
+        {"digest": 5},
+        {"trust": 5},
+        {"size": "x"},
+        {"checked": "x"},
+        {"file": "/etc/passwd"},
+        {"file": "../etc.tgz"},
+    ],
+)
+def test_a_record_with_a_senseless_entry_is_none(lab: Lab, directory: Make, change: dict):
+    lab.obtain(directory(RELEASE))
+    record = json.loads((lab.keep / "sets.json").read_text())
+    record["sets"]["base"] |= change
+    (lab.keep / "sets.json").write_text(json.dumps(record))
+    assert lab.supply().current() is None
+    assert lab.supply().verify(lab.progress) == []
 
 
 def test_a_set_that_the_recipe_gains_later_is_looked_for(lab: Lab, directory: Make):
