@@ -17,6 +17,7 @@ from labctl.lab.model import (
     Defaults,
     HardwareSpec,
     Hypervisor,
+    KernelPair,
     Lab,
     LocalSpec,
     Pair,
@@ -88,6 +89,8 @@ def _finding(
     location: Keys = tuple(item["loc"])
     if location[:1] == ("targets",) and len(location) > 2 and location[2] in _KINDS:
         location = location[:2] + location[3:]
+    if location[:1] == ("pairs",) and len(location) > 2:
+        location = location[:2] + location[3:]
     location = tuple(part for part in location if part != "[key]")
     places = (location[:n] for n in range(len(location), -1, -1))
     line = next((lines[place] for place in places if place in lines), 1)
@@ -136,10 +139,12 @@ def _known_keys(parent: Keys, raw: dict[str, Any], root: type) -> list[str]:
         return keys_of(HardwareSpec)
     if parent[0] == "targets":
         return keys_of(_KINDS[raw["targets"][parent[1]]["kind"]])
+    if parent[0] == "pairs":
+        given = raw["pairs"][parent[1]]
+        return keys_of(KernelPair if set(given) & set(keys_of(KernelPair)) else Pair)
     models: dict[str | int, type[BaseModel]] = {
         "defaults": Defaults,
         "hypervisors": Hypervisor,
-        "pairs": Pair,
     }
     return keys_of(models[parent[0]])
 

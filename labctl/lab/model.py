@@ -17,8 +17,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PrivateAttr,
+    Tag,
 )
 
 from labctl import paths
@@ -28,6 +30,8 @@ _MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
 _GUESSES = {"m": "MiB", "mb": "MiB", "mib": "MiB", "g": "GiB", "gb": "GiB", "gib": "GiB"}
 _MIN_MIB, _MAX_MIB = 128, 1024**3  # 1 PiB
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s]+([/?]\S*)?|/\S*)")
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
+_MAX_MARGIN = 1.0
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_%-]+)*")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:/+@%=-]+( +[A-Za-z0-9_.,:/+@%=-]+)*")
 _MAX_SETTING = 100
@@ -51,6 +55,17 @@ def parse_memory(value: Any) -> int:
     if not _MIN_MIB <= size <= _MAX_MIB:
         raise ValueError(f"{number[:20]}{unit} is out of range; from {_MIN_MIB}MiB to 1024TiB")
     return size
+
+
+def parse_margin(value: Any) -> float:
+    """``"10%"`` -> 0.1. A bare number is refused: 10 could mean 10 % or tenfold."""
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if not match:
+        raise ValueError(f"{value!r} is not a share; write it in per cent, like 10%")
+    margin = float(match[1]) / 100
+    if not 0 < margin <= _MAX_MARGIN:
+        raise ValueError(f"{value} is out of range; above 0% and up to {_MAX_MARGIN:.0%}")
+    return margin
 
 
 def _text(value: Any) -> Any:
@@ -150,6 +165,7 @@ def _smbios(value: str) -> str:
 Text = Annotated[str, BeforeValidator(_text)]
 Word = Annotated[Text, AfterValidator(_word)]
 MemoryMiB = Annotated[int, BeforeValidator(parse_memory)]
+Margin = Annotated[float, BeforeValidator(parse_margin)]
 RemotePath = Annotated[Text, AfterValidator(_absolute)]
 UserPath = Annotated[Path, BeforeValidator(_user_path)]
 URI = Annotated[Text, AfterValidator(_uri)]
@@ -267,15 +283,46 @@ class Pair(_Model):
     guest: Text
     metal: Text
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The side that is asked about, and the one that it is compared with."""
+        return self.guest, self.metal
+
+
+class KernelPair(_Model):
+    """Two targets to compare that have one system and two kernels."""
+
+    kernel: Text
+    against: Text
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The side that is asked about, and the one that it is compared with."""
+        return self.kernel, self.against
+
+
+def _kind_of_pair(value: Any) -> str:
+    keys = set(value) if isinstance(value, dict) else set()
+    kernels = isinstance(value, KernelPair) or bool(keys & set(KernelPair.model_fields))
+    return "kernel pair" if kernels else "pair"
+
+
+PairSpec = Annotated[
+    Annotated[Pair, Tag("pair")] | Annotated[KernelPair, Tag("kernel pair")],
+    Discriminator(_kind_of_pair),
+]
+
 
 class Lab(_Model):
-    """The whole lab file. ``path`` is where it was read from."""
+    """The whole lab file. ``path`` is where it was read from; ``margin`` the share by which
+    two times may differ and still count as equal in practice."""
 
     lab: Name
     defaults: Defaults = Defaults()
     hypervisors: dict[Name, Hypervisor] = {"local": Hypervisor()}
     targets: dict[Name, TargetSpec] = Field(min_length=1)
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[PairSpec, ...] = ()
+    margin: Margin = 0.10
     path: Path = Path("lab.yaml")
     _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
 
