@@ -19,7 +19,7 @@ from labctl.report.facts import (
     facts_table,
     first_facts,
 )
-from labctl.report.labels import FUNCTIONAL, label_target
+from labctl.analysis.roles import FUNCTIONAL, label_target
 from labctl.report.model import (
     Confounder,
     DesignView,
@@ -34,7 +34,7 @@ from labctl.report.model import (
     TargetView,
 )
 from labctl.report.series import Cells
-from labctl.report.words import plain
+from labctl.analysis.words import plain
 from labctl.seeds import seeds_for
 from labctl.stats import ratio
 from labctl.sweep import aggregate

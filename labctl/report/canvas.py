@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from labctl.report.palette import GREY, Look
-from labctl.report.words import interval, number
+from labctl.analysis.words import interval, number
 from labctl.stats import Estimate
 
 _HEIGHT = 380  # pixels

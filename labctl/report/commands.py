@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from labctl.report.words import plain
+from labctl.analysis.words import plain
 from labctl.sweep.records import Header
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from labctl import paths
-from labctl.report import words
-from labctl.report.labels import FUNCTIONAL
+from labctl.analysis import words
+from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.model import ReportModel
 from labctl.report.palette import looks
 from labctl.report.plots import section_plots, seed_name, series_name

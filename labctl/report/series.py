@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labctl.report.model import LatencyView, Point, ProcessPoint, Series
-from labctl.report.words import plain
+from labctl.analysis.words import plain
 from labctl.stats import Estimate, Nested, Resampled, geometric_mean, growth, resample
 from labctl.sweep import aggregate
 from labctl.sweep.records import Header

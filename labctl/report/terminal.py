@@ -16,9 +16,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from labctl.report.labels import FUNCTIONAL
+from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.model import PairView, Point, ReportModel, Section, SeedSeries, Series
-from labctl.report.words import interval, number, with_spread
+from labctl.analysis.words import interval, number, with_spread
 
 _LABEL_WIDTH = 24
 _CELL_WIDTH = 11  # "12.3 ±123%" and a space

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from labctl.report.facts import collect_facts, confounders, facts_table
-from labctl.report.labels import label_target
-from labctl.report.words import interval, number, plain, spread
+from labctl.analysis.roles import label_target
+from labctl.analysis.words import interval, number, plain, spread
 from labctl.stats import Estimate
 from labctl.sweep.records import FactsRecord
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from labctl.stats import Estimate
 
 
@@ -16,6 +19,22 @@ def plain(text: str) -> str:
         " " if c in "\n\t" else c if c.isprintable() else c.encode("unicode_escape").decode()
         for c in text.encode("utf-8", "replace").decode()
     )
+
+
+def fact_text(value: Any) -> str:
+    """A fact's value as one line of text; unknown (None, empty) is ""."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        names: dict[str, list[str]] = {}  # by value: several names often have the same
+        for key, item in sorted(value.items()):
+            names.setdefault(fact_text(item), []).append(plain(str(key)))
+        return "; ".join(f"{', '.join(keys)}: {text}" for text, keys in names.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(fact_text(item) for item in value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return plain(str(value)).strip()
 
 
 def number(value: float) -> str:
