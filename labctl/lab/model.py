@@ -304,11 +304,11 @@ class KernelPair(_Model):
 def _kind_of_pair(value: Any) -> str:
     keys = set(value) if isinstance(value, dict) else set()
     kernels = isinstance(value, KernelPair) or bool(keys & set(KernelPair.model_fields))
-    return "kernel pair" if kernels else "pair"
+    return "[kernel pair]" if kernels else "[pair]"
 
 
 PairSpec = Annotated[
-    Annotated[Pair, Tag("pair")] | Annotated[KernelPair, Tag("kernel pair")],
+    Annotated[KernelPair, Tag("[kernel pair]")] | Annotated[Pair, Tag("[pair]")],
     Discriminator(_kind_of_pair),
 ]
 
