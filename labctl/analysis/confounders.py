@@ -19,6 +19,13 @@ Bars = Literal["nothing", "growth", "scaling", "all"]
 """What cannot be said: nothing barred; that the other side's own growth is its kernel's;
 anything of scaling; anything at all."""
 
+BARRED: dict[Bars, str] = {
+    "all": "bars a verdict",
+    "scaling": "bars a verdict on scaling",
+    "growth": "bars saying that the kernel grows",
+    "nothing": "",
+}
+
 
 @dataclass(frozen=True)
 class Confounder:

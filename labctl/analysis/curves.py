@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from labctl.stats import Estimate, Nested, Resampled, geometric_mean, growth, resample
+from labctl.stats import (
+    Estimate,
+    Family,
+    Nested,
+    Resampled,
+    geometric_mean,
+    pair_effects,
+    resample,
+)
 from labctl.sweep import aggregate
 from labctl.sweep.records import Header
 from labctl.workloads import ParamValue
@@ -58,10 +66,9 @@ class Curve:
         return {n: geometric_mean(cell) for n, cell in self._drawn.items()}
 
     @cached_property
-    def growth(self) -> dict[int, Estimate]:
-        """T(N) / T(base) of each cell above the base."""
-        base = self._drawn[self.base]
-        return {n: growth(cell, base) for n, cell in self._drawn.items() if n != self.base}
+    def growth(self) -> Family:
+        """T(N) / T(base) at each thread count above the base."""
+        return pair_effects(self.cells, self.cells, same_machine=True).growth_one
 
 
 def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:

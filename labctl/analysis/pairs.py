@@ -15,6 +15,11 @@ from typing import Any
 from labctl.analysis.sides import Side
 from labctl.stats.judge import Subject
 
+NO_PAIRS = (
+    "none: no pair was measured. `pairs:` in the lab file declares them; two targets with one "
+    "system and kernel, or two guests of one image with two kernels, are found by themselves"
+)
+
 
 @dataclass(frozen=True)
 class Pair:

@@ -7,21 +7,23 @@ of the same; so a number in a notebook is the number in the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labctl.analysis.curves import Curve, curves_of, matching, own_params
+from labctl.analysis.curves import Curve, common_params, curves_of, matching, own_params
+from labctl.analysis.expectations import Answer, evaluate, load
 from labctl.analysis.pairs import Pair, declared, discover
 from labctl.analysis.sentences import verdict_notes, verdict_sentence
 from labctl.analysis.sides import Side, sides_of
 from labctl.analysis.verdicts import Comparison, compare
 from labctl.errors import ConfigError
-from labctl.stats import Estimate, Family
+from labctl.stats import Estimate, Family, pair_effects
 from labctl.stats.judge import MARGIN
 from labctl.sweep import aggregate
 from labctl.sweep.journal import JOURNAL, iterate
 from labctl.sweep.records import FactsRecord, Header, Record
+from labctl.workloads import ParamValue, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,18 +121,53 @@ class Run:
             )
             for workload in dict.fromkeys(curve.workload for curve in self.curves)
             for pair in self.pairs
-            for curves in matching(self._of(workload), pair.one, pair.other)
+            for curves in matching(self.curves_of(workload), pair.one, pair.other)
         )
         return [comparison for comparison in found if comparison is not None]
 
-    def _of(self, workload: str) -> list[Curve]:
+    def curves_of(self, workload: str) -> list[Curve]:
+        """The curves of one workload as it was asked for."""
         return [curve for curve in self.curves if curve.workload == workload]
+
+    def common_params(self, workload: str) -> dict[str, ParamValue]:
+        """The parameters that all curves of a workload share."""
+        return common_params(self.curves_of(workload))
 
     def label(self, comparison: Comparison) -> str:
         """Workload, and the parameters by which its variants differ: "kqtest, rearm=level"."""
         curve = comparison.one_curve
-        own = own_params(curve, self._of(curve.workload))
+        own = own_params(curve, self.curves_of(curve.workload))
         return f"{curve.workload}, {own}" if own else curve.workload
+
+    def answers(self, workload: str, known: Mapping[str, Workload]) -> list[Answer]:
+        """What each target says to what is expected of the programs that it ran.
+
+        Args:
+            workload: as it was asked for.
+            known: manifests by name; a program without one is expected nothing of.
+        """
+        found: list[Answer] = []
+        for curve in self.curves_of(workload):
+            if curve.program in known:
+                found += evaluate(
+                    load(known[curve.program]),
+                    curve.target,
+                    self.sides[curve.target].facts,
+                    curve.params,
+                    curve.growth,
+                    base=curve.base,
+                    ratios=partial(self._against, curve),
+                )
+        return found
+
+    def _against(self, curve: Curve, params: Mapping[str, ParamValue]) -> Family | None:
+        """Times of a curve against those of its target's variant with ``params``."""
+        for other in self.curves_of(curve.workload):
+            same = (other.target, other.program) == (curve.target, curve.program)
+            if same and other.params == params and set(other.cells) & set(curve.cells):
+                seed = abs(self.header.seed)
+                return pair_effects(curve.cells, other.cells, same_machine=True, seed=seed).level
+        return None
 
     # -- frames --------------------------------------------------------------------------
 
@@ -157,7 +194,8 @@ class Run:
         rows = []
         for curve in self.curves:
             for threads, row in curve.summary.items():
-                time, grown = curve.times[threads], curve.growth.get(threads)
+                time = curve.times[threads]
+                grown = None if threads == curve.base else curve.growth.at(threads)
                 rows.append({**row, **_ends("time", time), **_ends("growth", grown)})
         return pd.DataFrame(rows)
 

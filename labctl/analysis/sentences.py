@@ -51,7 +51,7 @@ def verdict_sentence(c: Comparison, label: str = "") -> str:
 
 
 def headline(c: Comparison) -> str:
-    """The calls alone: "virtualization", or "virtualization at 1 thread, neither in scaling"."""
+    """The calls alone: "virtualization", or "at 1 thread virtualization, for scaling kernel"."""
     marks = [
         text for text, on in (("under emulation", c.functional), ("simulated", c.simulated)) if on
     ]
@@ -59,7 +59,7 @@ def headline(c: Comparison) -> str:
     if c.level.call == c.scaling.call or not c.effects.amplification.threads:
         return f"{c.level.call}{mark}"
     at = _threads(c.effects.base)
-    return f"{c.level.call} at {at}, {c.scaling.call} in scaling{mark}"
+    return f"at {at} {c.level.call}, for scaling {c.scaling.call}{mark}"
 
 
 def verdict_notes(c: Comparison) -> list[str]:
@@ -124,7 +124,7 @@ def _undecided(c: Comparison, judgement: Judgement) -> str:
     """Why it cannot be told, where the head does not say so already."""
     if judgement.call != "cannot tell" or c.barred:
         return ""
-    return f", which cannot be judged: {judgement.reason}"
+    return f", which leaves it open, because {judgement.reason}"
 
 
 def _where(c: Comparison) -> tuple[str, str]:

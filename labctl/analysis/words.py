@@ -82,3 +82,12 @@ def interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return "none"
     return f"{number(estimate.low)} to {number(estimate.high)}"
+
+
+def family_interval(estimate: Estimate) -> str:
+    """As ``interval``, of the interval that holds for all thread counts at once."""
+    if 0 < estimate.n_processes < FEWEST_PROCESSES:
+        return f"none (n={estimate.n_processes})"
+    if estimate.family_low is None or estimate.family_high is None:
+        return "none"
+    return f"{number(estimate.family_low)} to {number(estimate.family_high)}"

@@ -215,11 +215,11 @@ def report(
     from labctl.report import build_report, to_json, write_page
     from labctl.report.terminal import print_report
     from labctl.sweep.runs import find_run, write_samples
-    from labctl.workloads import questions
+    from labctl.workloads import load_workloads
 
     found = state(context)
     directory = find_run(found.lab.results_dir, run)
-    model = build_report(directory, questions=questions())
+    model = build_report(directory, workloads=load_workloads())
     write_samples(directory)
     page = html or directory / "report.html"
     if not page.parent.is_dir():

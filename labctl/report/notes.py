@@ -1,0 +1,76 @@
+"""What a reader must know before believing a number, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from labctl.analysis.roles import FUNCTIONAL
+from labctl.analysis.run import Run
+from labctl.analysis.words import plain
+from labctl.observe.facts import Facts as ObservedFacts
+from labctl.observe.noise import noise_checks
+from labctl.report.facts import Facts, changed_facts
+from labctl.sweep import aggregate
+from labctl.sweep.records import FactsRecord
+
+TOLD_ELSEWHERE = ("guest",)
+"""Noise checks whose finding stands in a target's label."""
+
+
+def notes_of(run: Run, told: Sequence[FactsRecord], facts: Mapping[str, Facts]) -> list[str]:
+    """Everything to be kept in mind, the weightiest first."""
+    roles = {plain(name): side.role for name, side in run.sides.items()}
+    notes = [
+        f"{name}: {role.text}; {FUNCTIONAL}" for name, role in roles.items() if role.functional
+    ]
+    notes += [f"{name}: {role.text}; {role.note}" for name, role in roles.items() if role.note]
+    notes += _missing(run)
+    notes += _fewer_boots(run)
+    notes += _warnings(run)
+    notes += _noise(told)
+    return [plain(note) for note in notes] + changed_facts(facts)
+
+
+def _noise(told: Sequence[FactsRecord]) -> list[str]:
+    """What disturbed a machine while it was measured, each kind once a target."""
+    spans: dict[tuple[str, int], dict[str, FactsRecord]] = {}
+    for record in told:
+        spans.setdefault((record.target, record.boot), {})[record.moment] = record
+    found: dict[tuple[str, str], str] = {}
+    for (target, _), moments in spans.items():
+        seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
+        start, end = seen.get("start"), seen.get("end")
+        for check in noise_checks(start or seen["end"], start, end):
+            if check.status == "warn" and check.name not in TOLD_ELSEWHERE:
+                text = f"{target}: {check.name} {check.value}: {check.why}"
+                found.setdefault((target, check.name), text)
+    return list(found.values())
+
+
+def _missing(run: Run) -> list[str]:
+    planned = len(run.header.executions)
+    done = run.samples.loc[run.samples["complete"], "execution"].nunique()
+    if done == planned:
+        return []
+    return [f"{planned - done} of {planned} planned processes have no complete result"]
+
+
+def _fewer_boots(run: Run) -> list[str]:
+    """A planned boot is only one if the machine's boot identity changed."""
+    rows = aggregate.counted(run.samples)
+    found = aggregate.boot_labels(rows).groupby(rows["target"]).nunique()
+    return [
+        f"{name}: {run.header.boots} boots planned, measured in {number}"
+        for name, number in found.items()
+        if number < run.header.boots
+    ]
+
+
+def _warnings(run: Run) -> list[str]:
+    """The estimates' own warnings, each once, with the targets that it concerns."""
+    found: dict[str, dict[str, None]] = {}
+    for curve in run.curves:
+        for time in curve.times.values():
+            for warning in time.warnings:
+                found.setdefault(warning, {})[curve.target] = None
+    return [f"{warning} ({', '.join(names)})" for warning, names in found.items()]
