@@ -94,6 +94,7 @@ _DEAR = (
     "spec_rstack_overflow",
     "indirect_target_selection",
     "pti",
+    "ibrs",
 )
 
 

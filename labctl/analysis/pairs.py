@@ -111,4 +111,5 @@ def version_key(text: str) -> tuple[tuple[int, str], ...]:
     True
     """
     parts = re.findall(r"[0-9]+|[A-Za-z]+", text)
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+    numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return (*numbers, (0, ""))  # so that 6.1-rc3 comes before 6.1

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from labctl.report import build_report, render_page, write_page
 from labctl.analysis.roles import FUNCTIONAL
+from labctl.report import build_report, render_page, write_page
 from labctl.report.terminal import plain_lines, print_report, render
 from labctl.sweep.records import FactsRecord, Failure, Note
 from tests.report.synthetic import make_header, make_records
