@@ -27,6 +27,7 @@ def describe(lab: Lab, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
         "path": str(lab.path.resolve()),
         "targets": [_target(lab, name, catalogue) for name in lab.targets],
         "pairs": [pair.model_dump() for pair in lab.pairs],
+        "margin": lab.margin,
     }
 
 

@@ -62,9 +62,13 @@ targets:
   #   reboot: false     # true lets `labctl sweep --boots N` reboot it
 
 # Which two are compared: the same work in a guest and on metal. A BSD's other side is a
-# machine of its own (kind: ssh) that runs the same system.
+# machine of its own (kind: ssh) that runs the same system. Two kernels are a pair too:
+# {kernel: linux, against: linux-5.10}. What is not said is found where facts allow it.
 pairs:
   - {guest: linux, metal: metal}
+
+# Times that differ by less count as equal.
+margin: 10%
 """
 
 
