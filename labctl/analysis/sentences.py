@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from labctl.analysis.confounders import reasons
@@ -9,7 +10,7 @@ from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import number, plain
 from labctl.stats import Estimate
-from labctl.stats.judge import Judgement, standing
+from labctl.stats.judge import Judgement, Standing, standing
 
 _NAMES = {
     "arch": "architecture",
@@ -77,7 +78,8 @@ def verdict_notes(c: Comparison) -> list[str]:
         if any(x.key == "baseline" for x in c.confounders):
             notes.append("The comparison is one more layer of virtualization against one less.")
     if alone := c.one_boot():
-        notes.append(f"It holds for the one boot of {_listed(alone)} that was measured.")
+        whose = "each side" if len(alone) > 1 else alone[0]
+        notes.append(f"It holds for the one boot of {whose} that was measured.")
     if c.pair.found:
         notes.append(f"The pair was found: {c.pair.found}.")
     if differing := _differing(c):
@@ -105,19 +107,39 @@ def _scaling(c: Comparison) -> str:
     """How much more it grows on one side than on the other."""
     family = c.effects.amplification
     stands = standing(family.estimates, c.margin)
-    n = c.scaling.threads or family.threads[-1]
-    if stands == "below":
-        n = min(family.threads, key=lambda threads: family.at(threads).value)
+    n = _telling(c, stands)
     found, ours, theirs = (f.at(n) for f in (family, c.effects.growth_one, c.effects.growth_other))
     one, other = _where(c)
-    its_own = f" {_all(theirs)}" if c.scaling.call in ("kernel", "both") else ""
+    told = c.scaling.call != "cannot tell"
+    unsure = not told and not c.barred and stands in ("within", "below")
+    its_own = f" {_all(theirs)}" if c.scaling.call in ("kernel", "both") or unsure else ""
     each = f"{number(ours.value)}-fold {one}, {number(theirs.value)}-fold{its_own} {other}"
     to = f"growth from {c.effects.base} to {_threads(n)}"
-    if stands == "within" and c.scaling.call != "cannot tell":
+    if stands == "within" and (told or unsure):
         times = f"{number(found.value)} times {_own(found)}"
-        return f"{to} is equal to within {c.margin:.0%} ({each}: {times})"
-    text = f"{to} is {number(found.value)} times that {other} {_all(found)} ({each})"
+        text = f"{to} is equal to within {c.margin:.0%} ({each}: {times})"
+    else:
+        text = f"{to} is {number(found.value)} times that {other} {_all(found)} ({each})"
     return text + _undecided(c, c.scaling)
+
+
+def _telling(c: Comparison, stands: Standing) -> int:
+    """The thread count to show: at which A(N) is least, or least certain, or shows most."""
+    family = c.effects.amplification
+    if stands == "below":
+        return min(family.threads, key=lambda n: family.at(n).value)
+    if stands == "open":
+        return max(family.threads, key=lambda n: _reach(family.at(n)))
+    if c.scaling.threads in family.threads:
+        return c.scaling.threads
+    return family.threads[-1]
+
+
+def _reach(estimate: Estimate) -> float:
+    """How far the interval reaches from 1, on a logarithmic scale."""
+    if estimate.low is None or estimate.high is None or estimate.low <= 0:
+        return math.inf
+    return max(abs(math.log(estimate.low)), abs(math.log(estimate.high)))
 
 
 def _undecided(c: Comparison, judgement: Judgement) -> str:
