@@ -111,7 +111,7 @@ def _scaling(c: Comparison) -> str:
     found, ours, theirs = (f.at(n) for f in (family, c.effects.growth_one, c.effects.growth_other))
     one, other = _where(c)
     told = c.scaling.call != "cannot tell"
-    unsure = not told and not c.barred and stands in ("within", "below")
+    unsure = not told and not reasons(c.confounders, "all", "scaling") and stands != "open"
     its_own = f" {_all(theirs)}" if c.scaling.call in ("kernel", "both") or unsure else ""
     each = f"{number(ours.value)}-fold {one}, {number(theirs.value)}-fold{its_own} {other}"
     to = f"growth from {c.effects.base} to {_threads(n)}"
@@ -120,6 +120,8 @@ def _scaling(c: Comparison) -> str:
         text = f"{to} is equal to within {c.margin:.0%} ({each}: {times})"
     else:
         text = f"{to} is {number(found.value)} times that {other} {_all(found)} ({each})"
+    if unsure and c.scaling.reason not in reasons(c.confounders, "growth"):
+        return f"{text}, which leaves open whether it grows {other} by itself: {c.scaling.reason}"
     return text + _undecided(c, c.scaling)
 
 

@@ -72,6 +72,13 @@ def test_an_open_question_says_why():
     assert "which leaves it open, because the interval reaches across the margin" in text
 
 
+def test_an_open_growth_of_the_metal_is_what_is_named():
+    edge = {1: 2.0, 4: 2.0, 16: 2.2}
+    text = verdict_sentence(only(edge, edge))
+    assert "is equal to within 10%" in text and "-fold [1." in text
+    assert "which leaves open whether it grows on metal by itself: the interval" in text
+
+
 def test_a_guest_that_grows_less_is_not_called_equal():
     text = verdict_sentence(only(FLAT, GROWS))
     assert "growth from 1 to 16 threads is 0.4" in text
