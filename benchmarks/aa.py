@@ -132,7 +132,7 @@ def twice(directory: Path, lab: Lab | None, guest: str) -> Lab:
     """A lab in ``directory`` that has one machine under two names: this one, or a guest of
     ``lab`` that is up, reached over SSH by both."""
     catalogue, names = load_catalogue(), (ONE, OTHER)
-    targets: dict[str, dict[str, str | int]]
+    targets: dict[str, dict[str, object]]
     if lab is None:
         targets = {name: {"kind": "local", "workdir": f"{directory}/{name}"} for name in names}
     else:
@@ -140,7 +140,7 @@ def twice(directory: Path, lab: Lab | None, guest: str) -> Lab:
         target = guests.make_target(lab, guest, catalogue[spec.image])
         known = directory / "known_hosts"
         known.write_text(f"{hostkeys.lookup_name(target.host, target.port)} {target.host_key}\n")
-        keys = {
+        keys: dict[str, object] = {
             "kind": "ssh",
             "host": target.host,
             "port": target.port,
