@@ -20,6 +20,7 @@ from labctl.report.model import (
     ConfounderView,
     DesignView,
     EffectPoint,
+    ExpectationView,
     FailureView,
     PairView,
     ReportModel,
@@ -116,7 +117,7 @@ def _section(run: Run, workload: str, known: Mapping[str, Workload]) -> Section:
             for comparison in run.comparisons
             if comparison.one_curve.workload == workload
         ],
-        answers=[_answer(answer) for answer in run.answers(workload, known)],
+        expectations=_expectations(run.answers(workload, known)),
         seeds=_seeds(workload),
     )
 
@@ -184,17 +185,29 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
     )
 
 
-def _answer(answer: Answer) -> AnswerView:
-    return AnswerView(
-        target=plain(answer.target),
-        params=plain(aggregate.params_text(dict(answer.params))),
-        expectation=answer.expectation,
-        verdict=answer.verdict,
-        expected=plain(answer.expected),
-        mechanism=answer.mechanism,
-        source=answer.source,
-        sentence=plain(answer.sentence),
-    )
+def _expectations(answers: Sequence[Answer]) -> list[ExpectationView]:
+    """One a row of the workload's expectations and variant, with all targets' answers."""
+    groups: dict[tuple[object, ...], list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault((answer.expectation, answer.params), []).append(answer)
+    return [
+        ExpectationView(
+            name=group[0].expectation,
+            params=plain(aggregate.params_text(dict(group[0].params))),
+            expected=plain(group[0].expected),
+            mechanism=plain(group[0].mechanism),
+            source=plain(group[0].source),
+            answers=[
+                AnswerView(
+                    target=plain(answer.target),
+                    verdict=answer.verdict,
+                    sentence=plain(answer.sentence),
+                )
+                for answer in group
+            ],
+        )
+        for group in groups.values()
+    ]
 
 
 def _seeds(workload: str) -> list[SeedSeries]:

@@ -168,16 +168,22 @@ class PairView(_Part):
 
 
 class AnswerView(_Part):
-    """What a target says to what is expected of the workload on its kernel."""
+    """What a target says to an expectation."""
 
     target: str
-    params: str
-    expectation: str
     verdict: Answered
+    sentence: str
+
+
+class ExpectationView(_Part):
+    """What is expected of the workload on a kernel, why, and what the targets say to it."""
+
+    name: str
+    params: str
     expected: str
     mechanism: str
     source: str
-    sentence: str
+    answers: list[AnswerView]
 
 
 class SeedSeriesPoint(_Part):
@@ -210,7 +216,7 @@ class Section(_Part):
     threads: list[int]
     series: list[Series]
     pairs: list[PairView]
-    answers: list[AnswerView]
+    expectations: list[ExpectationView]
     seeds: list[SeedSeries]
 
 

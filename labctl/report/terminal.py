@@ -91,7 +91,7 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
         following = section.pairs[number_ : number_ + 1]
         if not following or following[0].confounders != pair.confounders:
             yield from _confounders(pair)
-    yield from _answers(section)
+    yield from _expectations(section)
     if section.seeds:
         yield from _seeds(section, width)
 
@@ -205,17 +205,18 @@ def _confounders(pair: PairView) -> Iterator[RenderableType]:
             yield _item(text)
 
 
-def _answers(section: Section) -> Iterator[RenderableType]:
+def _expectations(section: Section) -> Iterator[RenderableType]:
     """What was expected of the kernels, and what the targets say to it."""
-    if section.answers:
+    if section.expectations:
         yield _line(f"\nexpected of {section.workload} on these kernels", "bold cyan")
-    for answer in section.answers:
-        who = f"{answer.target}, {answer.expectation}" + f" ({answer.params})" * bool(answer.params)
-        style = "yellow" if answer.verdict == "contradicts" else ""
-        text = Text(f"{who}: {answer.verdict}. ", style=style)
-        text.append(f"Expected: {answer.expected}. {answer.sentence}", style="not bold")
-        text.append(f" {answer.mechanism} ({answer.source})", style="not bold dim")
-        yield _item(text)
+    for expected in section.expectations:
+        text = Text(f"{expected.name}{f' ({expected.params})' * bool(expected.params)}: ")
+        text.append(f"{expected.expected}. ")
+        text.append(f"{expected.mechanism} ({expected.source})", style="dim")
+        yield text
+        for answer in expected.answers:
+            style = "yellow" if answer.verdict == "contradicts" else ""
+            yield _item(Text(f"{answer.target}: {answer.verdict}. {answer.sentence}", style=style))
 
 
 def _seeds(section: Section, width: int) -> Iterator[RenderableType]:
