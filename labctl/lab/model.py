@@ -63,7 +63,8 @@ def parse_margin(value: Any) -> float:
     """``"10%"`` -> 0.1. A bare number is refused: 10 could mean 10 % or tenfold."""
     match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     if not match:
-        raise ValueError(f"{value!r} is not a share; write it in per cent, like 10%")
+        what = "there is nothing here" if value is None else f"{value!r} is not a share"
+        raise ValueError(f"{what}; write it in per cent, like 10%")
     margin = float(match[1]) / 100
     if not 0 < margin <= _MAX_MARGIN:
         raise ValueError(f"{value} is out of range; above 0% and up to {_MAX_MARGIN:.0%}")
