@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from labctl.stats import (
-    Estimate,
-    Family,
-    Nested,
-    Resampled,
-    geometric_mean,
-    pair_effects,
-    resample,
-)
+from labctl.stats import Estimate, Family, Nested, cell_mean, growths
 from labctl.sweep import aggregate
 from labctl.sweep.records import Header
 from labctl.workloads import ParamValue
@@ -44,7 +36,7 @@ class Curve:
     params: Mapping[str, ParamValue]
     cells: Mapping[int, Nested]
     summary: Mapping[int, Mapping[str, Any]]
-    seed: tuple[int, ...]
+    seed: int
 
     @property
     def base(self) -> int:
@@ -57,18 +49,14 @@ class Curve:
         return aggregate.params_text(dict(self.params))
 
     @cached_property
-    def _drawn(self) -> dict[int, Resampled]:
-        return {n: resample(cell, seed=(*self.seed, n)) for n, cell in self.cells.items()}
-
-    @cached_property
     def times(self) -> dict[int, Estimate]:
         """Geometric mean of each cell, microseconds an operation."""
-        return {n: geometric_mean(cell) for n, cell in self._drawn.items()}
+        return {n: cell_mean(cell) for n, cell in self.cells.items()}
 
     @cached_property
     def growth(self) -> Family:
         """T(N) / T(base) at each thread count above the base."""
-        return pair_effects(self.cells, self.cells, same_machine=True).growth_one
+        return growths(self.cells, seed=self.seed)
 
 
 def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
@@ -105,7 +93,7 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
         return order[key[0]], targets.index(key[1]), key[2], key[3]
 
     made = []
-    for number, key in enumerate(sorted(nested, key=place)):
+    for key in sorted(nested, key=place):
         workload, target, program, text = key
         known = summary[key]
         first = next(iter(known.values()))
@@ -119,7 +107,7 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
                 params=params[text],
                 cells=nested[key],
                 summary=known,
-                seed=(abs(header.seed), number),
+                seed=abs(header.seed),
             )
         )
     return made
