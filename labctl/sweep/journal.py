@@ -74,9 +74,9 @@ class JournalView:
         return counts
 
     @property
-    def calibrations(self) -> dict[str, int]:
+    def calibrations(self) -> dict[str, CalibrationRecord]:
         """Operations a batch, by cell key."""
-        return {r.cell: r.ops for r in self.records if isinstance(r, CalibrationRecord)}
+        return {r.cell: r for r in self.records if isinstance(r, CalibrationRecord)}
 
     def pending(self, *, retry_failed: bool = False) -> list[Execution]:
         """What is left to execute, in the plan's order. A failure is a result and is only

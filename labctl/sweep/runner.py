@@ -19,6 +19,7 @@ from typing import Any, ParamSpec
 from labctl.errors import LabctlError, MeasurementError, UnavailableError
 from labctl.observe.facts import Facts
 from labctl.observe.noise import noise_checks
+from labctl.sweep.calibration import settle
 from labctl.sweep.journal import Journal, now
 from labctl.sweep.records import (
     Begin,
@@ -263,11 +264,10 @@ class Runner:
             self._targets[cell.target].workdir,
             cell,
             header,
-            ops=self._calibrations.get(cell.key, 0),
+            ops=self._operations(cell),
             limit_s=self._limit_s,
         )
         shell = self._shell(cell.target)
-        calibration: Calibration | None = None
         end: End | None = None
         batches = 0
         begun_ns = time.monotonic_ns()
@@ -277,8 +277,6 @@ class Runner:
                 self._journal.append(sample_of(execution, attempt, record))
                 batches += record.type == "batch"
                 self._on_event(Event("sample", cell.target, execution))
-            elif isinstance(record, Calibration):
-                calibration = record
             elif isinstance(record, End):
                 end = record
         total_ns = time.monotonic_ns() - begun_ns
@@ -288,13 +286,6 @@ class Runner:
                 f"{cell.key}: {_reason(result.status, batches, header.batches)}",
                 detail=result.stderr.strip(),
                 where=cell.target,
-            )
-        if calibration and cell.key not in self._calibrations:
-            self._calibrations[cell.key] = calibration.ops
-            self._journal.append(
-                CalibrationRecord(
-                    time=now(), cell=cell.key, ops=calibration.ops, wall_ns=calibration.wall_ns
-                )
             )
         self._journal.append(
             EndRecord(
@@ -306,6 +297,49 @@ class Runner:
             ),
             durable=True,
         )
+
+    def _operations(self, cell: Cell) -> int:
+        """Operations a batch of a cell, found by a process of its own, once a run.
+
+        Raises:
+            MeasurementError: the program failed.
+            UnavailableError: the target is lost.
+        """
+        if cell.key not in self._calibrations:
+            found = self._calibrate(cell)
+            machine = self._targets[cell.target].machine
+            others = [
+                record
+                for record in list(self._calibrations.values())
+                if self._machine_of(record) == machine
+            ]
+            ops, wall_ns = settle(cell, found, others)
+            record = CalibrationRecord(time=now(), cell=cell.key, ops=ops, wall_ns=wall_ns)
+            self._journal.append(record)
+            self._calibrations[cell.key] = record
+        return self._calibrations[cell.key].ops
+
+    def _machine_of(self, record: CalibrationRecord) -> str:
+        target = self._targets.get(record.cell.partition("/")[0])
+        return target.machine if target else ""
+
+    def _calibrate(self, cell: Cell) -> Calibration:
+        header = self._journal.view.header.model_copy(update={"batches": 1, "warmup": 0})
+        workdir = self._targets[cell.target].workdir
+        command = batch_command(workdir, cell, header, ops=0, limit_s=self._limit_s)
+        shell = self._shell(cell.target)
+        found: Calibration | None = None
+        for line in shell.stream(command, timeout=self._limit_s + REPLY_GRACE_S):
+            record = parse_line(line)
+            if isinstance(record, Calibration):
+                found = record
+        if found is None or shell.last.status != 0:
+            raise MeasurementError(
+                f"{cell.key}: {_reason(shell.last.status, 0, 1)}",
+                detail=shell.last.stderr.strip(),
+                where=cell.target,
+            )
+        return found
 
     def _shell(self, name: str) -> Shell:
         if name not in self._shells:

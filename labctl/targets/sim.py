@@ -189,6 +189,8 @@ class SimTarget(LocalTarget):
             a, logs, form=workload.form, unit=workload.unit,
             expected_us=float(np.exp(machine.log_mean(a.threads))),
         )  # fmt: skip
+        if not a.ops:
+            return  # it calibrated: nothing of it counts, and no time has passed
         state["processes"][cell] = number + 1
         self._write(state)
         self._pass(clock.process_s(a.batches, a.warmup, a.min_ms))
