@@ -8,21 +8,41 @@ operations until a batch is long enough, so lengths would differ by up to 2.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 
 from labctl.sweep.records import CalibrationRecord, Cell
-from labctl.workloads import Calibration
+from labctl.workloads import Batch, Calibration, parse_line
+
+BATCHES = 3
+"""Batches by whose median time a calibration is known."""
 
 _NEAR = 1.5
-"""Times an operation that differ by less take equally many operations: a calibration is one
-batch, and no better known than that."""
+"""Times an operation that differ by less take equally many operations: a calibration is the
+median of a few batches, and no better known than that."""
+
+
+def told(lines: Iterable[str]) -> Calibration | None:
+    """What a process that calibrates says: the operations that it found, with the median time
+    of its batches; None if it did not come to that."""
+    found: Calibration | None = None
+    times_ns: list[int] = []
+    for line in lines:
+        record = parse_line(line)
+        if isinstance(record, Calibration):
+            found = record
+        elif isinstance(record, Batch):
+            times_ns.append(record.wall_ns)
+    if found is None or not times_ns:
+        return None
+    return found.model_copy(update={"wall_ns": round(statistics.median(times_ns))})
 
 
 def settle(cell: Cell, found: Calibration, others: Iterable[CalibrationRecord]) -> tuple[int, int]:
     """Operations of a cell's batches, and the nanoseconds that one is expected to take.
 
     Args:
-        found: what the program found for itself.
+        found: what the program found for itself; its time is one batch's.
         others: calibrations of the same machine; the first of a cell that differs in the
             target alone is followed: equally many operations, or equally long batches.
     """

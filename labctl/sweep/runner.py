@@ -19,7 +19,7 @@ from typing import Any, ParamSpec
 from labctl.errors import LabctlError, MeasurementError, UnavailableError
 from labctl.observe.facts import Facts
 from labctl.observe.noise import noise_checks
-from labctl.sweep.calibration import settle
+from labctl.sweep.calibration import BATCHES, settle, told
 from labctl.sweep.journal import Journal, now
 from labctl.sweep.records import (
     Begin,
@@ -324,18 +324,16 @@ class Runner:
         return target.machine if target else ""
 
     def _calibrate(self, cell: Cell) -> Calibration:
-        header = self._journal.view.header.model_copy(update={"batches": 1, "warmup": 0})
+        """What the program finds for itself, with the median time of a few batches."""
+        repeated = {"batches": BATCHES, "warmup": 0}
+        header = self._journal.view.header.model_copy(update=repeated)
         workdir = self._targets[cell.target].workdir
         command = batch_command(workdir, cell, header, ops=0, limit_s=self._limit_s)
         shell = self._shell(cell.target)
-        found: Calibration | None = None
-        for line in shell.stream(command, timeout=self._limit_s + REPLY_GRACE_S):
-            record = parse_line(line)
-            if isinstance(record, Calibration):
-                found = record
+        found = told(shell.stream(command, timeout=self._limit_s + REPLY_GRACE_S))
         if found is None or shell.last.status != 0:
             raise MeasurementError(
-                f"{cell.key}: {_reason(shell.last.status, 0, 1)}",
+                f"{cell.key}: {_reason(shell.last.status, 0, BATCHES)}",
                 detail=shell.last.stderr.strip(),
                 where=cell.target,
             )
