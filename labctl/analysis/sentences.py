@@ -11,6 +11,7 @@ from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import number, plain
 from labctl.stats import Estimate
 from labctl.stats.judge import Judgement, Standing, standing
+from labctl.stats.remarks import SIDES
 
 _NAMES = {
     "arch": "architecture",
@@ -85,6 +86,24 @@ def verdict_notes(c: Comparison) -> list[str]:
     if differing := _differing(c):
         notes.append(f"What else differs: {', '.join(differing)}.")
     return [plain(note) for note in notes]
+
+
+def comparison_warnings(c: Comparison) -> list[str]:
+    """What is to be said against the effects: the estimates' warnings, each once, and the
+    remarks on both sides' data."""
+    families = (c.effects.level, c.effects.amplification, c.effects.growth_other)
+    found = dict.fromkeys(
+        warning
+        for family in families
+        for estimate in family.estimates
+        for warning in estimate.warnings
+    )
+    found |= dict.fromkeys(c.effects.warnings)
+    sides = zip(SIDES, (c.pair.one, c.pair.other), strict=True)
+    texts = list(found)
+    for said, name in sides:
+        texts = [text.replace(said, name) for text in texts]
+    return texts
 
 
 def _level(c: Comparison) -> str:

@@ -9,7 +9,12 @@ from pathlib import Path
 
 from labctl.analysis.expectations import Answer
 from labctl.analysis.run import Run, open_run
-from labctl.analysis.sentences import headline, verdict_notes, verdict_sentence
+from labctl.analysis.sentences import (
+    comparison_warnings,
+    headline,
+    verdict_notes,
+    verdict_sentence,
+)
 from labctl.analysis.sides import Side
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
@@ -79,7 +84,7 @@ def build_report(
         sections=sections,
         facts=facts_table(list(run.sides), facts),
         design=_design(run),
-        notes=notes_of(run, told, facts),
+        notes=notes_of(run, told, facts, sections),
         commands=reproduce(run.header),
     )
 
@@ -111,7 +116,7 @@ def _section(run: Run, workload: str, known: Mapping[str, Workload]) -> Section:
         question=plain(manifest.question if manifest else ""),
         common_params=plain(common),
         threads=sorted({threads for curve in curves for threads in curve.cells}),
-        series=series_of(curves),
+        series=series_of(curves, known),
         pairs=[
             _pair(run, comparison)
             for comparison in run.comparisons
@@ -152,6 +157,7 @@ def _pair(run: Run, c: Comparison) -> PairView:
             )
             for threads, ratio in above(effects.level).items()
         ],
+        warnings=[plain(text) for text in comparison_warnings(c)],
         confounders=[
             ConfounderView(
                 key=plain(found.key),

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from labctl.analysis.confounders import Bars
+from labctl.analysis.quality import CellQuality
 from labctl.analysis.shapes import Verdict as Answered
 from labctl.stats import Estimate
 from labctl.stats.judge import Call, Subject
@@ -62,7 +63,8 @@ class LatencyView(_Part):
 
 
 class Point(_Part):
-    """One cell. ``growth`` is T(threads) / T(base threads); None for the base itself."""
+    """One cell. ``growth`` is T(threads) / T(base threads), None for the base itself; ``quality``
+    has its outliers and its states over time (labctl.analysis.quality)."""
 
     threads: int
     time: Estimate
@@ -77,7 +79,21 @@ class Point(_Part):
     user_us_per_op: float
     sys_us_per_op: float
     latency: LatencyView | None
+    quality: CellQuality
     processes: list[ProcessPoint]
+
+
+class ScalabilityView(_Part):
+    """The Universal Scalability Law X(N) = g N / (1 + a (N - 1) + b N (N - 1)), or why it is
+    refused. ``rate`` g in operations a second; ``rms`` of the residuals of ln X."""
+
+    refused: str
+    rate: float | None = None
+    contention: float | None = None
+    coherency: float | None = None
+    peak_threads: float | None = None
+    limit: float | None = None
+    rms: float | None = None
 
 
 class Series(_Part):
@@ -95,6 +111,7 @@ class Series(_Part):
     own_params: str
     variant: str
     base_threads: int
+    scalability: ScalabilityView
     points: list[Point]
 
 
@@ -156,6 +173,7 @@ class PairView(_Part):
     functional: bool
     verdict: VerdictView
     points: list[EffectPoint]
+    warnings: list[str]
     confounders: list[ConfounderView]
 
     @property

@@ -10,14 +10,22 @@ from labctl.analysis.words import plain
 from labctl.observe.facts import Facts as ObservedFacts
 from labctl.observe.noise import noise_checks
 from labctl.report.facts import Facts, changed_facts
+from labctl.report.model import Section
+from labctl.stats.steady import State
 from labctl.sweep import aggregate
 from labctl.sweep.records import FactsRecord
 
+UNSTEADY: tuple[State, ...] = ("warm-up", "slow-down", "no steady state")
 TOLD_ELSEWHERE = ("guest",)
 """Noise checks whose finding stands in a target's label."""
 
 
-def notes_of(run: Run, told: Sequence[FactsRecord], facts: Mapping[str, Facts]) -> list[str]:
+def notes_of(
+    run: Run,
+    told: Sequence[FactsRecord],
+    facts: Mapping[str, Facts],
+    sections: Sequence[Section],
+) -> list[str]:
     """Everything to be kept in mind, the weightiest first."""
     roles = {plain(name): side.role for name, side in run.sides.items()}
     notes = [
@@ -27,6 +35,7 @@ def notes_of(run: Run, told: Sequence[FactsRecord], facts: Mapping[str, Facts]) 
     notes += _missing(run)
     notes += _fewer_boots(run)
     notes += _warnings(run)
+    notes += [text for section in sections for text in _quality(section)]
     notes += _noise(told)
     return [plain(note) for note in notes] + changed_facts(facts)
 
@@ -74,3 +83,23 @@ def _warnings(run: Run) -> list[str]:
             for warning in time.warnings:
                 found.setdefault(warning, {})[curve.target] = None
     return [f"{warning} ({', '.join(names)})" for warning, names in found.items()]
+
+
+def _quality(section: Section) -> list[str]:
+    """Outliers, drift and warm-up of a workload's samples, a line a series and kind."""
+    notes = []
+    for one in section.series:
+        name = f"{one.target}, {section.workload}{f' {one.variant}' if one.variant else ''}"
+        outliers = sum(point.quality.outliers for point in one.points)
+        if outliers:
+            samples = sum(process.batches for p in one.points for process in p.processes)
+            notes.append(f"{name}: {outliers} of {samples} samples are outliers; they are counted")
+        for state in UNSTEADY:
+            at = [str(p.threads) for p in one.points if p.quality.rounds == state]
+            if at:
+                notes.append(f"{name}: {state} over the rounds at N = {', '.join(at)}")
+            processes = sum(p.quality.processes.get(state, 0) for p in one.points)
+            if processes:
+                whole = sum(len(p.processes) for p in one.points)
+                notes.append(f"{name}: {state} within {processes} of {whole} processes")
+    return notes

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from labctl.analysis.curves import Curve, own_params
+from labctl.analysis.quality import CellQuality, quality_of, scalability
 from labctl.analysis.words import plain
-from labctl.report.model import LatencyView, Point, ProcessPoint, Series
+from labctl.report.model import LatencyView, Point, ProcessPoint, ScalabilityView, Series
 from labctl.stats import Nested
+from labctl.stats.usl import Refused
+from labctl.workloads import Workload
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,12 @@ def variant_of(curve: Curve, curves: Sequence[Curve]) -> Variant:
     return Variant(plain(label), plain(own_params(curve, curves)))
 
 
-def series_of(curves: Sequence[Curve]) -> list[Series]:
-    """The curves of one workload."""
+def series_of(curves: Sequence[Curve], known: Mapping[str, Workload]) -> list[Series]:
+    """The curves of one workload; ``known`` are the programs' manifests."""
     made = []
     for curve in curves:
         variant = variant_of(curve, curves)
+        quality = quality_of(curve)
         made.append(
             Series(
                 target=plain(curve.target),
@@ -50,13 +54,31 @@ def series_of(curves: Sequence[Curve]) -> list[Series]:
                 own_params=variant.params,
                 variant=variant.text,
                 base_threads=curve.base,
-                points=[_point(curve, threads) for threads in curve.cells],
+                scalability=_scalability(curve, known.get(curve.program)),
+                points=[_point(curve, threads, seen) for threads, seen in quality.items()],
             )
         )
     return made
 
 
-def _point(curve: Curve, threads: int) -> Point:
+def _scalability(curve: Curve, manifest: Workload | None) -> ScalabilityView:
+    if manifest is None:
+        return ScalabilityView(refused="it is not known whether the work is serial by design")
+    found = scalability(curve, fixed_token=manifest.fixed_token)
+    if isinstance(found, Refused):
+        return ScalabilityView(refused=found.reason)
+    return ScalabilityView(
+        refused="",
+        rate=found.rate,
+        contention=found.contention,
+        coherency=found.coherency,
+        peak_threads=found.peak,
+        limit=found.limit,
+        rms=found.rms,
+    )
+
+
+def _point(curve: Curve, threads: int, quality: CellQuality) -> Point:
     summary = curve.summary[threads]
     return Point(
         threads=threads,
@@ -72,6 +94,7 @@ def _point(curve: Curve, threads: int) -> Point:
         user_us_per_op=summary["user_us_per_op"],
         sys_us_per_op=summary["sys_us_per_op"],
         latency=_latency(summary),
+        quality=quality,
         processes=_processes(curve.cells[threads]),
     )
 

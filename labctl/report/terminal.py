@@ -29,6 +29,7 @@ from labctl.report.model import (
     SeedSeries,
     Series,
 )
+from labctl.report.words import law
 
 _LABEL_WIDTH = 24
 _CELL_WIDTH = 11  # "12.3 ±123%" and a space
@@ -81,6 +82,7 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
         yield from _by_threads(
             section, width, short, lambda p: with_spread(p.growth) if p.growth else "1"
         )
+    yield from _laws(section)
     yield _line("\nvoluntary context switches an operation", "bold cyan")
     yield from _by_threads(section, width, short, lambda p: number(p.vcsw_per_op))
     if any(p.latency for one in section.series for p in one.points):
@@ -88,12 +90,25 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
         yield from _by_threads(section, width, short, _latency)
     for number_, pair in enumerate(section.pairs, 1):
         yield from _pair(model, pair)
+        yield from _warnings(pair)
         following = section.pairs[number_ : number_ + 1]
         if not following or following[0].confounders != pair.confounders:
             yield from _confounders(pair)
     yield from _expectations(section)
     if section.seeds:
         yield from _seeds(section, width)
+
+
+def _laws(section: Section) -> Iterator[RenderableType]:
+    """The Universal Scalability Law of each series, or why it is refused; equal ones once."""
+    found: dict[str, list[str]] = {}
+    for one in section.series:
+        found.setdefault(law(one.scalability), []).append(f"{one.target} {one.own_params}".strip())
+    if len(section.threads) > 1:
+        yield from (
+            _line(f"scalability law, {', '.join(names)}: {text}", "dim italic")
+            for text, names in found.items()
+        )
 
 
 def _latency(point: Point) -> str:
@@ -194,6 +209,10 @@ def _amplified(point: EffectPoint) -> list[str]:
         return ["1", "", "1 | 1"]
     grown = f"{number(point.growth_one.value)} | {number(point.growth_other.value)}"
     return [number(point.amplification.value), family_interval(point.amplification), grown]
+
+
+def _warnings(pair: PairView) -> Iterator[RenderableType]:
+    yield from (_item(Text(text, style="dim")) for text in pair.warnings)
 
 
 def _confounders(pair: PairView) -> Iterator[RenderableType]:

@@ -133,7 +133,7 @@ def test_trouble_is_told(model):
     text = "\n".join(model.notes)
     assert "freebsd: guest, TCG; functional: shapes and switches mean something" in text
     assert "1 of 180 planned processes" in text
-    assert "fewer than 6 boots" in text
+    assert "two boots: the interval is true but very wide (metal, linux, freebsd)" in text
 
 
 def test_boots_that_were_none_are_told():
