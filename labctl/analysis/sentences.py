@@ -10,6 +10,7 @@ from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import number, plain
 from labctl.stats import Estimate
+from labctl.stats.estimate import ONE_BOOT
 from labctl.stats.judge import Judgement, Standing, standing
 from labctl.stats.remarks import SIDES
 
@@ -97,6 +98,7 @@ def comparison_warnings(c: Comparison) -> list[str]:
         for family in families
         for estimate in family.estimates
         for warning in estimate.warnings
+        if warning != ONE_BOOT  # the remarks say whose
     )
     found |= dict.fromkeys(c.effects.warnings)
     sides = zip(SIDES, (c.pair.one, c.pair.other), strict=True)

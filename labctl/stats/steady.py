@@ -18,6 +18,7 @@ them the sequence of a cell's processes over the rounds can be classified, which
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -100,7 +101,10 @@ def _change_points(values: Floats) -> list[int]:
         return [0]
     # The cost has a floor of 1e-6 on the variance: the series is brought to variance 1.
     scaled = (values - values.mean()) / spread
-    model = ruptures.Pelt(model="normal", min_size=3, jump=1).fit(scaled.reshape(-1, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it speaks of that floor every time
+        pelt = ruptures.Pelt(model="normal", min_size=3, jump=1)
+    model = pelt.fit(scaled.reshape(-1, 1))
     stops = model.predict(pen=_PENALTY * math.log(values.size))
     return [0, *(int(stop) for stop in stops[:-1])]
 
