@@ -263,6 +263,15 @@ class Run:
         return pd.DataFrame(rows, columns=[*_PAIR, *_VERDICT])
 
     @cached_property
+    def stops(self) -> pd.DataFrame:
+        """One row a cell of an adaptive sweep (``--until``) that was measured no further.
+
+        Columns: ``labctl.sweep.aggregate.stops_frame``: the cell, reason, half_width (a share
+        of the cell's mean), goal, counts. Empty where the sweep had a fixed design.
+        """
+        return aggregate.stops_frame(self.records)
+
+    @cached_property
     def facts(self) -> pd.DataFrame:
         """One row a fact of a target at a moment.
 

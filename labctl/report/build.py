@@ -4,6 +4,7 @@ in mind is ``notes``; nothing is computed here that ``labctl.analysis`` has."""
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from labctl.report.model import (
     Section,
     SeedSeries,
     SeedSeriesPoint,
+    StopView,
     TargetView,
     VerdictView,
 )
@@ -216,6 +218,25 @@ def _expectations(answers: Sequence[Answer]) -> list[ExpectationView]:
     ]
 
 
+def _stops(run: Run) -> list[StopView]:
+    """Why each cell of an adaptive sweep was measured no further."""
+    return [
+        StopView(
+            target=plain(row["target"]),
+            workload=plain(row["workload"]),
+            params=plain(row["params"]),
+            threads=row["threads"],
+            reason=row["reason"],
+            half_width=None if math.isnan(row["half_width"]) else row["half_width"],
+            boots=row["boots"],
+            processes=row["processes"],
+            batches=row["batches"],
+            phase=row["phase"],
+        )
+        for row in run.stops.to_dict("records")
+    ]
+
+
 def _seeds(workload: str) -> list[SeedSeries]:
     groups: dict[tuple[str, int, str, str, str, str], list[SeedSeriesPoint]] = {}
     for seed in seeds_for(workload):
@@ -242,7 +263,7 @@ def _seeds(workload: str) -> list[SeedSeries]:
 def _design(run: Run) -> DesignView:
     header, records = run.header, run.records
     summary = aggregate.attempts_summary(records)
-    cells = {execution.id: execution.cell.key for execution in header.executions}
+    cells = {execution.id: execution.cell.key for execution in aggregate.executions_of(records)}
     return DesignView(
         seed=header.seed,
         rounds=header.rounds,
@@ -255,6 +276,8 @@ def _design(run: Run) -> DesignView:
         completed=summary["completed"],
         unfinished_attempts=summary["unfinished"],
         uncounted_samples=summary["uncounted"],
+        goal_half_width=header.until.half_width if header.until else None,
+        stops=_stops(run),
         skipped=[plain(text) for text in header.skipped],
         failures=[
             FailureView(

@@ -15,6 +15,7 @@ from labctl.analysis.quality import CellQuality
 from labctl.analysis.shapes import Verdict as Answered
 from labctl.stats import Estimate
 from labctl.stats.judge import Call, Subject
+from labctl.sweep.records import StopReason
 from labctl.workloads import ParamValue
 
 FactState = Literal["same", "differs", "unknown", "volatile"]
@@ -260,8 +261,25 @@ class FailureView(_Part):
     detail: str
 
 
+class StopView(_Part):
+    """Why a cell of an adaptive sweep was measured no further, and what it had reached:
+    ``half_width`` of its interval as a share of its mean, and counts; ``phase`` was its last."""
+
+    target: str
+    workload: str
+    params: str
+    threads: int
+    reason: StopReason
+    half_width: float | None
+    boots: int
+    processes: int
+    batches: int
+    phase: int
+
+
 class DesignView(_Part):
-    """How the sweep was laid out, and how much of it was done."""
+    """How the sweep was laid out, and how much of it was done. ``goal_half_width`` is what an
+    adaptive sweep measures until, None for a fixed one, which has no ``stops``."""
 
     seed: int
     rounds: int
@@ -274,6 +292,8 @@ class DesignView(_Part):
     completed: int
     unfinished_attempts: int
     uncounted_samples: int
+    goal_half_width: float | None
+    stops: list[StopView]
     skipped: list[str]
     failures: list[FailureView]
     journal_notes: list[str]

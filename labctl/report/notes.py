@@ -57,7 +57,7 @@ def _noise(told: Sequence[FactsRecord]) -> list[str]:
 
 
 def _missing(run: Run) -> list[str]:
-    planned = len(run.header.executions)
+    planned = len(aggregate.executions_of(run.records))
     done = run.samples.loc[run.samples["complete"], "execution"].nunique()
     if done == planned:
         return []

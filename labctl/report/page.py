@@ -23,7 +23,7 @@ from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.model import ReportModel
 from labctl.report.palette import looks
 from labctl.report.plots import section_plots, seed_name, series_name
-from labctl.report.words import law
+from labctl.report.words import law, stops
 
 
 def write_page(model: ReportModel, path: Path) -> Path:
@@ -51,6 +51,7 @@ def render_page(model: ReportModel) -> str:
         interval=words.interval,
         family_interval=words.family_interval,
         law=law,
+        stops=stops,
     )
     figures: list[dict[str, Any]] = []
     sections = [_section(model, index, figures) for index in range(len(model.sections))]

@@ -29,7 +29,7 @@ from labctl.report.model import (
     SeedSeries,
     Series,
 )
-from labctl.report.words import law
+from labctl.report.words import law, stops
 
 _LABEL_WIDTH = 24
 _CELL_WIDTH = 11  # "12.3 ±123%" and a space
@@ -280,6 +280,7 @@ def _design(model: ReportModel) -> str:
 def _notes(model: ReportModel) -> Iterator[RenderableType]:
     design = model.design
     lines = list(model.notes)
+    lines += stops(design)
     lines += [f"left out: {text}" for text in design.skipped]
     lines += [f"failed: {f.cell}: {f.message}" for f in design.failures]
     if design.unfinished_attempts:

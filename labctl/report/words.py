@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labctl.analysis.words import number
-from labctl.report.model import ScalabilityView
+from labctl.report.model import DesignView, ScalabilityView, StopView
 
 
 def law(found: ScalabilityView) -> str:
@@ -14,3 +14,28 @@ def law(found: ScalabilityView) -> str:
         f"contention {number(found.contention)}, coherency {number(found.coherency)}, "
         f"greatest throughput at {number(found.peak_threads or 0)} threads, rms {found.rms:.1%}"
     )
+
+
+_STOPPED = {
+    "narrow": "narrow enough",
+    "cap": "at the cap of batches",
+    "time": "at the cap of time",
+    "boots": "boots differ, and no boot can be added",
+    "failed": "a process failed",
+}
+
+
+def stops(design: DesignView) -> list[str]:
+    """Why the cells of an adaptive sweep were measured no further: how many for which reason,
+    and each that did not reach the goal."""
+    if design.goal_half_width is None:
+        return []
+    narrow = sum(stop.reason == "narrow" for stop in design.stops)
+    found = [f"{narrow} of {len(design.stops)} cells reached ±{design.goal_half_width:.1%}"]
+    return found + [_stop(stop) for stop in design.stops if stop.reason != "narrow"]
+
+
+def _stop(stop: StopView) -> str:
+    cell = f"{stop.target}, {stop.workload}{f' {stop.params}' if stop.params else ''}"
+    reached = "no interval" if stop.half_width is None else f"±{stop.half_width:.1%}"
+    return f"{cell}, N = {stop.threads}: stopped at {reached}: {_STOPPED[stop.reason]}"
