@@ -8,8 +8,9 @@ import json
 import pytest
 
 from labctl.report import build_report, to_json
+from labctl.report.words import stops as stops_in_words
 from labctl.seeds import load_seeds
-from labctl.sweep.records import Begin, FactsRecord
+from labctl.sweep.records import Begin, FactsRecord, Goal, PhaseRecord, Stop
 from labctl.workloads import load_workloads
 from tests.report.synthetic import SHAPES, make_header, make_records
 
@@ -213,3 +214,24 @@ def test_the_commands_repeat_the_plan(model):
     )
     assert "--param rearm=oneshot" in sweep
     assert "--rounds 6 --boots 2 --batches 3 --warmup 1 --seed 42" in sweep
+
+
+def test_why_an_adaptive_sweep_stopped_is_told_and_it_can_be_repeated():
+    goal = Goal(half_width=0.015, at_most=3.0, max_seconds=90.0)
+    header = make_header(rounds=1, until=goal)
+    keys = [execution.cell.key for execution in header.executions[:2]]
+    shared = {"boots": 2, "processes": 4, "batches": 12}
+    stops = [
+        Stop(cell=keys[0], reason="narrow", half_width=0.01, **shared),
+        Stop(cell=keys[1], reason="boots", half_width=0.03, **shared),
+    ]
+    phase = PhaseRecord(
+        time="", machine="local", number=1, boots=0, rounds=0, batches=0, stops=stops
+    )
+    model = build_report([*make_records(header), phase])
+    assert [stop.reason for stop in model.design.stops] == ["narrow", "boots"]
+    told = stops_in_words(model.design)
+    assert told[0] == "1 of 2 cells reached ±1.5%"
+    assert told[1].endswith(": stopped at ±3.0%: boots differ, and no boot can be added")
+    assert "--until 1.5% --at-most 3 --max-time 90s" in model.commands[-1]
+    assert stops_in_words(build_report(make_records(SMALL)).design) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labctl.sweep.calibration import settle
+from labctl.sweep.calibration import settle, told
 from labctl.sweep.records import CalibrationRecord, Cell
 from labctl.workloads import Calibration
 
@@ -48,3 +48,18 @@ def test_each_worker_has_an_operation_to_do():
     assert settle(cell("linux", 64), found(64, 64 * 10**9), [
         CalibrationRecord(time="", cell=cell("metal", 64).key, ops=8192, wall_ns=20_000_000)
     ])[0] == 64  # fmt: skip
+
+
+def test_a_calibration_is_known_by_the_median_of_its_batches():
+    batch = (
+        '{{"type":"batch","index":{},"ops":64,"wall_ns":{},"user_ns":0,"sys_ns":0,"vcsw":0,'
+        '"ivcsw":0,"min_thread_ops":32,"max_thread_ops":32}}'
+    )
+    lines = [
+        '{"type":"calibration","ops":32,"wall_ns":100}',
+        '{"type":"calibration","ops":64,"wall_ns":900}',
+        *(batch.format(index, wall_ns) for index, wall_ns in enumerate((210, 200, 700))),
+    ]
+    assert told(lines) == found(64, 210)
+    assert told(lines[:2]) is None, "it ended before a batch"
+    assert told([]) is None
