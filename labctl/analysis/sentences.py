@@ -141,8 +141,6 @@ def _scaling(c: Comparison) -> str:
         text = f"{to} is equal to within {c.margin:.0%} ({each}: {times})"
     else:
         text = f"{to} is {number(found.value)} times that {other} {_all(found)} ({each})"
-    if unsure and c.scaling.reason not in reasons(c.confounders, "growth"):
-        return f"{text}, which leaves open whether it grows {other} by itself: {c.scaling.reason}"
     return text + _undecided(c, c.scaling)
 
 
@@ -169,7 +167,7 @@ def _undecided(c: Comparison, judgement: Judgement) -> str:
     """Why it cannot be told, where the head does not say so already."""
     if judgement.call != "cannot tell" or c.barred:
         return ""
-    return f", which leaves it open, because {judgement.reason}"
+    return f", which leaves it open: {judgement.reason}"
 
 
 def _where(c: Comparison) -> tuple[str, str]:

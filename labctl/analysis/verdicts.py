@@ -6,6 +6,7 @@ back what a confounder bars. How a verdict is worded is ``sentences``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -87,7 +88,7 @@ def judge(
 ) -> tuple[Judgement, Judgement]:
     """Verdict on the level and on the scaling, less what the confounders bar."""
     level = judge_level(effects, margin, pair.subject)
-    scaling = judge_scaling(effects, margin, pair.subject)
+    scaling = _named(judge_scaling(effects, margin, pair.subject), pair)
     if every := reasons(found, "all"):
         return _bar(level, every), _bar(scaling, every)
     if of_scaling := reasons(found, "scaling"):
@@ -98,6 +99,13 @@ def judge(
         elif scaling.call == "both":
             scaling = replace(scaling, call="virtualization")
     return level, scaling
+
+
+def _named(judgement: Judgement, pair: Pair) -> Judgement:
+    """With the sides' names: a baseline is not metal because it is one."""
+    names = {"the guest": pair.one, "metal": pair.other}
+    reason = re.sub("the guest|metal", lambda match: names[match[0]], judgement.reason)
+    return replace(judgement, reason=reason)
 
 
 def _bar(judgement: Judgement, why: Sequence[str]) -> Judgement:
