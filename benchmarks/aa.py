@@ -46,7 +46,7 @@ METHOD = Path(__file__).resolve().parent.parent / "docs" / "method.md"
 GOAL = 0.05
 ONE, OTHER = "first", "other"  # of one length: the length of a path moves a stack
 HEADING = (
-    "| one target, twice | workload, threads | comparisons | false verdicts: level, scaling | "
+    "| one target, twice | workload, threads; design | comparisons | false verdicts: level, scaling | "
     "cannot tell | interval of the ratio without 1 | a simultaneous interval of A(N) without 1 |\n"
     "|---|---|---|---|---|---|---|\n"
 )
@@ -244,7 +244,7 @@ def main() -> int:
     found = [c for part in groups(header, records, options.rounds) for c in Run(part).comparisons]
     tally = Tally.of(found)
     target = f"a guest against itself ({options.guest})" if options.guest else "host against itself"
-    row = tally.row(target, f"{options.workload}, {options.threads}")
+    row = tally.row(target, f"{options.workload}, {options.threads}; {options.rounds} rounds")
     write_row(options.output, target, row)
     print(HEADING + row, end="")
     return 0 if tally.false <= GOAL * tally.comparisons else 1
