@@ -46,8 +46,9 @@ METHOD = Path(__file__).resolve().parent.parent / "docs" / "method.md"
 GOAL = 0.05
 ONE, OTHER = "first", "other"  # of one length: the length of a path moves a stack
 HEADING = (
-    "| one target, twice | workload, threads; design | comparisons | false verdicts: level, scaling | "
-    "cannot tell | interval of the ratio without 1 | a simultaneous interval of A(N) without 1 |\n"
+    "| one target, twice | workload, threads; design | comparisons | "
+    "false verdicts: level, scaling | cannot tell | interval of the ratio without 1 | "
+    "a simultaneous interval of A(N) without 1 |\n"
     "|---|---|---|---|---|---|---|\n"
 )
 
