@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,14 +181,14 @@ def up(
             ):
                 target = early[name].result()
             else:
-                progress(name, "waiting for SSH")
-                target = make_target(lab, name, catalogue)
-                guests.wait_ready(
-                    target,
-                    guest.watcher,
-                    booting=guest.started,
-                    deadline=time.monotonic() + timeout,
-                )
+                try:
+                    target = _wait(lab, name, catalogue, guest, progress, timeout)
+                except guests.HeldError as error:
+                    guest = guests.start_without_kvm(
+                        lab, name, catalogue, guest, error, progress=progress
+                    )
+                    result.accelerator, result.notice = guest.accelerator, guest.notice
+                    target = _wait(lab, name, catalogue, guest, progress, timeout)
             # A sweep compares checksums before it measures; `up` is to be quick.
             if _simulates(lab, name) or is_current(
                 target, workloads, binaries=binaries_of(lab, name), sums=False
@@ -403,7 +404,13 @@ def reboot(lab: Lab, target: Target, catalogue: Mapping[str, Recipe], *, timeout
     started = guests.start(lab, [name], catalogue, progress=lambda *_, **__: None)[name]
     if isinstance(started, LabctlError):
         raise started
-    guests.wait_ready(target, started.watcher, booting=True, deadline=deadline)
+    guests.wait_ready(
+        target,
+        started.watcher,
+        booting=True,
+        deadline=deadline,
+        check=partial(guests.check_runs, lab, name),
+    )
     if target.boot_id() == before:
         raise UnavailableError("it was not rebooted: its boot identity is the same", where=name)
 
@@ -411,6 +418,27 @@ def reboot(lab: Lab, target: Target, catalogue: Mapping[str, Recipe], *, timeout
 def _simulates(lab: Lab, name: str) -> bool:
     """Whether a target only simulates its programs: nothing is compiled there."""
     return isinstance(lab.targets[name], SimSpec)
+
+
+def _wait(
+    lab: Lab,
+    name: str,
+    catalogue: Mapping[str, Recipe],
+    guest: guests.Started,
+    progress: Progress,
+    timeout: float,
+) -> Target:
+    """A guest's target, connected, once it answers."""
+    progress(name, "waiting for SSH")
+    target = make_target(lab, name, catalogue)
+    guests.wait_ready(
+        target,
+        guest.watcher,
+        booting=guest.started,
+        deadline=time.monotonic() + timeout,
+        check=partial(guests.check_runs, lab, name),
+    )
+    return target
 
 
 def _local_workdir(lab: Lab, spec: LocalSpec) -> str:
