@@ -3,7 +3,7 @@
 Rounds of one boot are the units of an interval where there is one boot; if they depend on
 their predecessors, the usual error of the mean is too small. ``widening`` says by how much, for an
 AR(1) process with the estimated correlation. It is always applied, not after a test: a test on
-6 rounds of one cell finds a correlation of 0.5 in one case of five, and the intervals of the
+6 rounds of one cell finds a correlation of 0.5 in one case of six, and the intervals of the
 other four would be too narrow. It costs independent data some 10 % of width at 10 rounds.
 Measured: docs/method.md.
 """
