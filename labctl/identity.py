@@ -17,6 +17,10 @@ from labctl.targets.base import Target
 _VIRTUAL = (
     "image",
     "image_key",
+    "kernel_spec",
+    "kernel_package",
+    "kernel_key",
+    "kernel_digest",
     "accelerator",
     "vcpus",
     "memory_mib",

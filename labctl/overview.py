@@ -47,7 +47,8 @@ def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
     spec, plan = lab.vm(name), resolve(lab, name, recipe)
     accelerator = _accelerator(spec.accel or "auto")
     cpu = plan.cpu(accelerator["chosen"])
-    label = box_label(recipe, plan.settings)
+    kernel = plan.kernel.text if plan.kernel else ""
+    label = box_label(recipe, plan.settings, kernel)
     uri = lab.hypervisors[spec.hypervisor].uri
     return {
         "image": recipe.name,
@@ -61,6 +62,7 @@ def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
         "tunables": dict(plan.settings.tunables),
         "sysctls": dict(plan.settings.sysctls),
         "cmdline": plan.settings.cmdline,
+        "kernel": kernel,
         "ssh": {"user": recipe.ssh.user, "identity": str(user_key(lab))},
         "vagrant": {
             "box": f"labctl/{label}",

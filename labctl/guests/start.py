@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from labctl.errors import ConfigError, LabctlError
+from labctl.guests import kernels
 from labctl.guests.hardware import GuestPlan, resolve
 from labctl.guests.manage import into
 from labctl.guests.ready import HeldError
@@ -36,6 +37,8 @@ Progress = Callable[..., None]
 Failed = Callable[[str, LabctlError], None]
 PORT_ATTEMPTS = 5
 _CHOOSING = threading.Lock()
+_NO_NOTES = ("slots", "kernel", "kernel_package")
+"""What an image notes that is of no use, or stands in fields of its own."""
 
 
 @dataclass
@@ -162,6 +165,7 @@ def _differences(record: GuestRecord, spec: VMSpec, plan: GuestPlan) -> list[str
         "memory_mib": (record.memory_mib, plan.memory_mib),
         "init": (record.init, plan.init),
         "accel": (record.asked_accel, spec.accel),
+        "kernel": kernels.compared(record, plan),
     }
     if record.machine_type:
         wanted |= {
@@ -207,6 +211,7 @@ def _prepare(
         recipe,
         progress=lambda stage, part, text: progress(name, f"image, {stage}", part, text),
     )
+    kernel = kernels.get(lab, name, recipe, plan, partial(progress, name))
     progress(name, "making its disk")
     home = private_dir(directory(lab, name))
     authorized = ensure_keypair(user_key(lab), f"labctl {lab.lab}")
@@ -217,14 +222,16 @@ def _prepare(
         host_key_pub=host_key_pub,
         authorized_key=authorized,
     )
-    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, plan.settings)
+    settings = replace(plan.settings, kernel=kernel)
+    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, settings)
     record = GuestRecord(
         domain=domain_name(lab, name),
         uri=uri_of(lab, name),
         uri_why=GuestRecord.reason(lab, name),
         image=recipe.name,
         image_key=image.key,
-        image_notes={key: text for key, text in image.notes.items() if key != "slots"},
+        image_notes={key: text for key, text in image.notes.items() if key not in _NO_NOTES},
+        **kernels.recorded(image, plan, kernel),
         port=ports.claim_port(domain_name(lab, name), ports.default_directory()),
         user=recipe.ssh.user,
         poweroff=recipe.ssh.poweroff,

@@ -17,13 +17,14 @@ from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
     from labctl.images.catalogue import Recipe
+    from labctl.images.kernels import Kernel
     from labctl.images.store import Image
 
 Progress = Callable[[str, float | None, str], None]
 """Called with a stage's name, the fraction done (0..1; None: unknown) and a detail."""
 
 Options = Mapping[str, str]
-"""Choices that change an image's content, such as ``kernel``; a builder knows its own."""
+"""Choices that change an image's content; a builder knows its own."""
 
 
 def no_progress(stage: str, fraction: float | None, detail: str) -> None:
@@ -56,6 +57,7 @@ class GuestSettings:
         tunables: set by the boot loader, such as ``kern.hz``.
         sysctls: set by the guest's own start-up.
         nic, disk_bus: the devices, as in ``Hardware``; "" for the recipe's.
+        kernel: boots instead of the image's own.
         network: "user" (QEMU's user-mode network, whose address is known beforehand) or
             "dhcp" (any other: a libvirt network, a real one).
     """
@@ -66,6 +68,7 @@ class GuestSettings:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     nic: str = ""
     disk_bus: str = ""
+    kernel: Kernel | None = None
     network: Literal["user", "dhcp"] = "user"
 
 

@@ -7,19 +7,15 @@ there while nobody holds the lock is a dead build's, and is removed).
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from labctl import paths
 from labctl.errors import UnavailableError
@@ -35,11 +31,17 @@ from labctl.images.builder import (
 )
 from labctl.images.catalogue import Recipe, load_catalogue
 from labctl.images.digest import content_digest
-from labctl.images.stages import digest, forget_others, remove_tree, run_stages, stage_keys
+from labctl.images.stages import (
+    digest,
+    forget_others,
+    locked,
+    remove_tree,
+    run_stages,
+    stage_keys,
+)
 
 FORMAT = 1
 MANIFEST = "image.json"
-WAIT_STEP_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class ImageStore:
             return found
         builder = get_builder(recipe.builder)
         home = self.root / recipe.name
-        with self._locked(recipe.name, progress):
+        with locked(self.root, recipe.name, progress):
             builder.fetch(recipe, chosen, source or Source(), progress)
             found = self.find(recipe, **chosen)
             if found:
@@ -190,32 +192,11 @@ class ImageStore:
         home = self.root / name
         if not home.is_dir():
             return False
-        with self._locked(name, no_progress):
+        with locked(self.root, name, no_progress):
             for manifest in home.glob(f"*/{MANIFEST}"):
                 manifest.unlink()  # first: what is half removed must not pass for whole
             shutil.rmtree(home)
         return True
-
-    @contextlib.contextmanager
-    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
-        self.root.mkdir(parents=True, exist_ok=True)
-        lock, holder = FileLock(self.root / f".{name}.lock"), self.root / f".{name}.holder"
-        while True:
-            try:
-                lock.acquire(timeout=WAIT_STEP_S)
-                break
-            except Timeout:
-                who = holder.read_text().strip() if holder.exists() else "another process"
-                progress("waiting", None, f"{name} is in use by {who}")
-        try:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            paths.write_atomic(
-                holder, f"process {os.getpid()} on {socket.gethostname()} since {now}"
-            )
-            yield
-        finally:
-            holder.unlink(missing_ok=True)
-            lock.release()
 
 
 def _plan(recipe: Recipe, options: Options) -> tuple[list[Stage], str]:

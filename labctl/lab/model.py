@@ -9,7 +9,7 @@ import hashlib
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    model_validator,
 )
 
 from labctl import paths
@@ -237,11 +238,60 @@ class HardwareSpec(_Model):
     video: Literal["none", "vga"] | None = None
 
 
+class KernelSpec(_Model):
+    """The kernel of a Linux guest, where it is not its image's own.
+
+    In the lab file it is a text or a mapping: ``debian/bullseye`` (the newest of that suite),
+    a version of the image's own suite (``6.1.0-18``), the path of a bzImage; or ``suite`` and
+    ``version``, or ``image`` and ``modules``. Paths are relative to the lab file.
+    """
+
+    suite: Annotated[Text, Field(pattern=r"^([a-z]+)?$")] = ""
+    version: Annotated[Text, Field(pattern=r"^([0-9][A-Za-z0-9.+~:-]*)?$")] = ""
+    image: UserPath | None = None
+    modules: UserPath | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        apt = bool(self.suite or self.version)
+        if apt == (self.image is not None):
+            raise ValueError("suite and version, or image, say which kernel; give one of both")
+        if self.modules is not None and self.image is None:
+            raise ValueError("modules go with a kernel of your own; give its image")
+        return self
+
+    def __str__(self) -> str:
+        if self.image is not None:
+            modules = f" with {self.modules}" if self.modules else ""
+            return f"{self.image}{modules}"
+        return "/".join(filter(None, ("debian" if self.suite else "", self.suite, self.version)))
+
+
+def _kernel(value: Any) -> Any:
+    """A kernel in one word, as the mapping that it stands for."""
+    if isinstance(value, dict | KernelSpec) or value is None:
+        return value
+    if isinstance(value, list):
+        raise ValueError("a list is no kernel; write debian/SUITE, a version, or a path")
+    text = _text(value)
+    debian = re.fullmatch(r"debian/([a-z]+)(?:/(\S+))?", text)
+    if debian:
+        return {"suite": debian[1], "version": debian[2] or ""}
+    if re.fullmatch(r"[0-9][A-Za-z0-9.+~:-]*", text):
+        return {"version": text}
+    if text.startswith(("/", "./", "../", "~")) and not text.endswith("/"):
+        return {"image": text}
+    raise ValueError(
+        f"{text!r} names no kernel; write debian/SUITE, such as debian/bullseye, a version such "
+        f"as 6.1.0-18, or a path that begins with /, ./, ../ or ~"
+    )
+
+
 class VMSpec(_Model):
     """A libvirt domain, made from an image.
 
-    ``tunables`` and ``sysctls`` are laid over the image's own, one by one; ``cmdline`` is
-    added to the kernel's command line.
+    ``kernel`` boots instead of the image's own. ``tunables`` and ``sysctls`` are laid over
+    the image's own, one by one; ``cmdline`` is added to the kernel's command line.
     """
 
     kind: Literal["vm"]
@@ -251,6 +301,7 @@ class VMSpec(_Model):
     memory: MemoryMiB | None = None
     accel: Accel | None = None
     init: Init | None = None
+    kernel: Annotated[KernelSpec | None, BeforeValidator(_kernel)] = None
     hardware: HardwareSpec = HardwareSpec()
     tunables: Settings = {}
     sysctls: Settings = {}
@@ -308,6 +359,10 @@ class Lab(_Model):
         assert isinstance(spec, VMSpec)
         given = {key: value for key, value in spec.model_dump().items() if value is not None}
         return VMSpec.model_validate(self._size(self.defaults.model_dump()) | self._size(given))
+
+    def beside(self, path: Path) -> Path:
+        """A path of the lab file's, which may be relative to it."""
+        return self.path.resolve().parent / path
 
     def machine_of(self, name: str) -> str:
         """The physical machine that a target runs on."""
