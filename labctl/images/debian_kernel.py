@@ -25,7 +25,8 @@ export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
 mkdir "$1/labctl-kernel"
 cd "$1/labctl-kernel"
 meta={package} want={version}
-known() {{ apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }}
+# By its exact name: apt takes what it does not know for a pattern.
+known() {{ apt-cache show --no-all-versions "$1" 2>/dev/null | grep -qx "Package: $1"; }}
 named() {{
     apt-cache show --no-all-versions "$1" 2>/dev/null |
         sed -nE 's/^Depends: (linux-image-[^ ,]+).*/\\1/p'
@@ -94,19 +95,25 @@ def fetch(
     """
     archive = scratch / "fetched.tar"
     hook = _FETCH.format(package=shlex.quote(package), version=shlex.quote(version))
-    run_mmdebstrap(
-        suite,
-        archive,
-        arguments=[
-            "--variant=extract",
-            *([f"--include={also}"] if also else []),
-            "--skip=output/dev",
-            f"--extract-hook={hook}",
-        ],
-        scratch=scratch,
-        progress=progress,
-        mode="chrootless",  # packages are only unpacked
-    )
+    try:
+        run_mmdebstrap(
+            suite,
+            archive,
+            arguments=[
+                "--variant=extract",
+                *([f"--include={also}"] if also else []),
+                "--skip=output/dev",
+                f"--extract-hook={hook}",
+            ],
+            scratch=scratch,
+            progress=progress,
+            mode="chrootless",  # packages are only unpacked
+        )
+    except UnavailableError as error:
+        if "does not have a Release file" in error.detail:
+            error.message = f"Debian's suite {suite} is not served where packages come from here"
+            error.hint = "name a suite that is; for others give the kernel itself: image, modules"
+        raise
     deb, known = scratch / "kernel.deb", ""
     with tarfile.open(archive) as fetched:
         for member in fetched:

@@ -336,6 +336,18 @@ CASES = {
     "long hexadecimal": (f"lab: 0x{'7' * 9000}\n", 1, "too large", "quotes"),
     "NUL in the file": ("lab: x\ny: \0\n", 2, "the character U+0000 may not stand here", "remove"),
     # Values.
+    "kernel a number": (VM.format("kernel: 6.1"), 6, "kernel: YAML reads this as the float 6.1", "quotes"),
+    "kernel without its vendor": (
+        VM.format("kernel: bullseye"), 6, "'bullseye' names no kernel", "debian/bullseye",
+    ),
+    "kernel of another vendor": (VM.format("kernel: fedora/39"), 6, "names no kernel", "debian/SUITE"),
+    "kernel a directory": (VM.format("kernel: ./linux/"), 6, "names no kernel", "a path"),
+    "kernel of the path's user": (VM.format("kernel: ~nosuchuser/x"), 6, "names a user who is not known", ""),
+    "kernel a list": (VM.format("kernel: [debian/sid]"), 6, "a list is no kernel", "a version"),
+    "two kernels": (VM.format("kernel: {suite: sid, image: x}"), 6, "say which kernel", "give one of both"),
+    "no kernel": (VM.format("kernel: {}"), 6, "say which kernel", "give one of both"),
+    "modules alone": (VM.format("kernel: {suite: sid, modules: x}"), 6, "modules go with a kernel", "its image"),
+    "a kernel's key": (VM.format("kernel: {modul: x}"), 6, "kernel.modul: there is no such key", "modules"),
     "nobody's identity": (SSH.format("identity: ~nosuchuser/x"), 3, "names a user who is not known", "path"),
     "nobody's known_hosts": (SSH.format("known_hosts: ~nosuchuser/x"), 3, "names a user who is not known", ""),
     "NUL in identity": (SSH.format(r'identity: "/a\0"'), 3, "has control characters", "remove"),
