@@ -34,6 +34,9 @@ targets:
   freebsd9: {kind: vm, image: freebsd-9.3}
   netbsd6: {kind: vm, image: netbsd-6.1.5}
 
+  # Another kernel on the same root file system: a Debian suite's, a version, or ./bzImage.
+  # older: {kind: vm, image: debian-12, kernel: debian/bullseye}
+
   # All that a guest may have instead of its image's own; recorded with every run.
   # freebsd9-as-guest:
   #   kind: vm
