@@ -25,7 +25,6 @@ from labctl.images.builder import (
     GuestIdentity,
     GuestSettings,
     ImageFiles,
-    Options,
     Progress,
     Source,
     Stage,
@@ -161,14 +160,14 @@ class DebianBuilder:
 
     def check(self, recipe: Recipe) -> None:
         """Check the recipe's ``build`` part."""
-        plan = _plan(recipe, {})
+        plan = _plan(recipe)
         if not recipe.inits:
             raise ConfigError(f"{recipe.name}: inits names none", hint=f"known: {', '.join(INITS)}")
         for path in (plan.guest_files, plan.init_script):
             if not path.exists():
                 raise ConfigError(f"{recipe.name}: {path.name} is missing", where=str(path))
 
-    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
         """Nothing: its stages fetch packages by apt's own sources."""
         if source:
             raise ConfigError(
@@ -184,9 +183,9 @@ class DebianBuilder:
         """Nothing is kept."""
         return 0
 
-    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
+    def stages(self, recipe: Recipe) -> Sequence[Stage]:
         """``root``, ``kernel``, ``initramfs``, ``disk``."""
-        plan = _plan(recipe, options)
+        plan = _plan(recipe)
         settings = plan.settings
         root = settings.model_dump(mode="json", include={"suite", "packages", "exclude"})
         kernel = {"suite": settings.suite, "package": settings.kernel, "format": 2}
@@ -209,7 +208,7 @@ class DebianBuilder:
             Stage("disk", files | version, plan.make_disk, ("root",), needs_mib=1200),
         ]
 
-    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+    def assemble(self, recipe: Recipe, results: Mapping[str, Path]) -> ImageFiles:
         """The disk of ``disk``, kernel and initramfs of ``initramfs``."""
         boot = results["initramfs"]
         device = "/dev/vda" if recipe.hardware.disk_bus == "virtio" else "/dev/sda"
@@ -310,7 +309,5 @@ def identity_files(identity: GuestIdentity) -> list[cpio.Entry]:
     ]
 
 
-def _plan(recipe: Recipe, options: Options) -> _Plan:
-    if options:
-        raise ConfigError(f"{recipe.name}: there is no option {', '.join(sorted(options))}")
+def _plan(recipe: Recipe) -> _Plan:
     return _Plan(recipe, DebianSettings.model_validate(recipe.build))

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from labctl.errors import UnavailableError
 from labctl.images.builder import (
     Finding,
     ImageFiles,
-    Options,
     Progress,
     Source,
     Stage,
@@ -49,7 +48,6 @@ class Image:
     """A whole, bootable image.
 
     Attributes:
-        options: the options that it was built with.
         recipe: the recipe as it was built.
         built: when (UTC).
         size_bytes: disk space that it takes.
@@ -67,7 +65,6 @@ class Image:
     kernel: Path | None
     initrd: Path | None
     cmdline: str
-    options: Mapping[str, str]
     recipe: Recipe
     built: datetime
     size_bytes: int
@@ -79,7 +76,7 @@ class Image:
 @dataclass(frozen=True)
 class ImageStatus:
     """One row of what is there: state is "built", "stale" (the recipe has changed since)
-    or "missing". ``built`` is ISO 8601 UTC or "". ``options`` is empty for the plain image.
+    or "missing". ``built`` is ISO 8601 UTC or "".
     ``downloaded_bytes`` is what is kept of its ingredients."""
 
     name: str
@@ -89,7 +86,6 @@ class ImageStatus:
     key: str = ""
     size_bytes: int = 0
     built: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
     downloaded_bytes: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,16 +99,15 @@ class ImageStore:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or paths.cache_dir() / "images"
 
-    def find(self, recipe: Recipe, **options: str) -> Image | None:
+    def find(self, recipe: Recipe) -> Image | None:
         """The image of this very content, or None."""
-        _, key = _plan(recipe, options)
+        _, key = _plan(recipe)
         return _read(self.root / recipe.name / key, recipe)
 
     def build(
         self,
         recipe: Recipe,
         *,
-        options: Options | None = None,
         source: Source | None = None,
         progress: Progress = no_progress,
     ) -> Image:
@@ -125,18 +120,17 @@ class ImageStore:
             UnavailableError: a program, the network or disk space is missing.
             ConfigError: an option or the recipe does not fit.
         """
-        chosen = dict(options or {})
-        found = None if source else self.find(recipe, **chosen)
+        found = None if source else self.find(recipe)
         if found:
             return found
         builder = get_builder(recipe.builder)
         home = self.root / recipe.name
         with locked(self.root, recipe.name, progress):
-            builder.fetch(recipe, chosen, source or Source(), progress)
-            found = self.find(recipe, **chosen)
+            builder.fetch(recipe, source or Source(), progress)
+            found = self.find(recipe)
             if found:
                 return found
-            stages, key = _plan(recipe, chosen)
+            stages, key = _plan(recipe)
             scratch = home / "tmp"
             remove_tree(scratch)
             scratch.mkdir(parents=True, exist_ok=True)
@@ -144,12 +138,12 @@ class ImageStore:
             work = Path(tempfile.mkdtemp(dir=scratch))
             try:
                 results = run_stages(stages, home / "stages", work, progress)
-                files = builder.assemble(recipe, chosen, results)
-                _finish(recipe, chosen, key, files, work / key, home / key)
+                files = builder.assemble(recipe, results)
+                _finish(recipe, key, files, work / key, home / key)
                 forget_others(stages, home / "stages")
             finally:
                 remove_tree(scratch)
-        image = self.find(recipe, **chosen)
+        image = self.find(recipe)
         assert image is not None
         return image
 
@@ -168,11 +162,11 @@ class ImageStore:
         return findings
 
     def list(self) -> list[ImageStatus]:
-        """For every recipe of the catalogue its plain image, built or missing, then its
-        other builds: with other options, or stale."""
+        """For every recipe of the catalogue its image, built or missing, then its other
+        builds, which are stale."""
         rows = []
         for recipe in load_catalogue().values():
-            _, current = _plan(recipe, {})
+            _, current = _plan(recipe)
             built = {
                 path.parent.name: _read(path.parent, recipe)
                 for path in sorted((self.root / recipe.name).glob(f"*/{MANIFEST}"))
@@ -180,8 +174,7 @@ class ImageStore:
             plain = built.pop(current, None)
             rows.append(_status(recipe, plain, "built" if plain else "missing"))
             for image in filter(None, built.values()):
-                fresh = image.key == _plan(recipe, image.options)[1]
-                rows.append(_status(recipe, image, "built" if fresh else "stale"))
+                rows.append(_status(recipe, image, "stale"))
         return rows
 
     def remove(self, name: str) -> bool:
@@ -199,16 +192,14 @@ class ImageStore:
         return True
 
 
-def _plan(recipe: Recipe, options: Options) -> tuple[list[Stage], str]:
+def _plan(recipe: Recipe) -> tuple[list[Stage], str]:
     """The stages and the image's content key: all stages' keys, and how it is booted."""
-    stages = list(get_builder(recipe.builder).stages(recipe, options))
+    stages = list(get_builder(recipe.builder).stages(recipe))
     content = recipe.model_dump(mode="json", exclude={"summary"})
     return stages, digest({"format": FORMAT, "stages": stage_keys(stages), "recipe": content})
 
 
-def _finish(
-    recipe: Recipe, options: Options, key: str, files: ImageFiles, work: Path, target: Path
-) -> None:
+def _finish(recipe: Recipe, key: str, files: ImageFiles, work: Path, target: Path) -> None:
     """Put the image's files together and, as the last act, in their place."""
     work.mkdir()
     names: dict[str, str | None] = {}
@@ -221,7 +212,6 @@ def _finish(
         "format": FORMAT,
         "name": recipe.name,
         "key": key,
-        "options": dict(options),
         "built": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": names,
         "digests": {name: content_digest(work / name) for name in names.values() if name},
@@ -268,7 +258,6 @@ def _read(directory: Path, recipe: Recipe) -> Image | None:
             kernel=files["kernel"],
             initrd=files["initrd"],
             cmdline=manifest["cmdline"],
-            options=manifest["options"],
             recipe=built_by,
             built=datetime.fromisoformat(manifest["built"]),
             size_bytes=size,
@@ -289,6 +278,5 @@ def _status(recipe: Recipe, image: Image | None, state: str) -> ImageStatus:
         key=image.key if image else "",
         size_bytes=image.size_bytes if image else 0,
         built=image.built.isoformat() if image else "",
-        options=image.options if image else {},
         downloaded_bytes=get_builder(recipe.builder).downloaded_bytes(recipe),
     )

@@ -28,7 +28,7 @@ class DiskBuilder(TinyBuilder):
     ``build.kernel`` makes it one that is booted by its kernel.
     """
 
-    def assemble(self, recipe, options, results):
+    def assemble(self, recipe, results):
         directory = results["second"]
         with (directory / "disk").open("r+b") as disk:
             disk.truncate(DISK_BYTES)
