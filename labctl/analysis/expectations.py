@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from labctl.analysis.kernels import VENDORS, Holds, Kernel, kernel_of, parse_range, within
-from labctl.analysis.shapes import Ratio, Shape, Verdict, weigh
+from labctl.analysis.shapes import Parallel, Ratio, Shape, Verdict, weigh
 from labctl.errors import ConfigError
 from labctl.lab.findings import explain, nearest
 from labctl.lab.yaml_lines import Keys, read
@@ -29,6 +29,7 @@ Ratios = Callable[[Params], Family | None]
 parameters, as a family over the thread counts; None where the run does not have it."""
 
 SHAPES_ONLY = "; under TCG only the shape means something"
+EMULATED_CPUS = "under TCG that may be for want of a CPU to each vCPU, not for a lock of the kernel"
 
 
 def _range(text: str) -> str:
@@ -230,7 +231,10 @@ def _look(
     if lacking:
         return "not testable", f"it cannot be seen here: {lacking}"
     verdict, bound, why = weigh(row.shape.bounds(family, base, _cpus(facts) or 1))
-    note = SHAPES_ONLY if facts.get("accelerator") == "tcg" else ""
+    emulated = facts.get("accelerator") == "tcg"
+    if verdict == "contradicts" and emulated and isinstance(row.shape, Parallel):
+        verdict, why = "not testable", EMULATED_CPUS
+    note = SHAPES_ONLY if emulated and not why else ""
     if bound is None:
         return verdict, why
     sentence = f"{kernel}: {bound}"

@@ -159,6 +159,15 @@ def test_under_tcg_a_shape_is_judged_and_it_is_said() -> None:
     assert answer.sentence.endswith("; under TCG only the shape means something.")
 
 
+def test_under_tcg_threads_that_get_no_more_done_do_not_contradict() -> None:
+    machine = facts("6.1.5", accelerator="tcg")
+    answer = answers("urandom", machine, family(LOCKED))["key-per-cpu"]
+    assert answer.verdict == "not testable"
+    assert "want of a CPU to each vCPU" in answer.sentence
+    older = answers("urandom", facts("3.16.7", accelerator="tcg"), family(PARALLEL))["one-pool"]
+    assert older.verdict == "contradicts"
+
+
 ROW = """\
 expectations:
   - name: one
