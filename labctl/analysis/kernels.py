@@ -29,6 +29,10 @@ _VENDORS: tuple[tuple[str, str, bool], ...] = (
     ("amazon", r"\.amzn", True),
 )
 UPSTREAM = "upstream"
+_NAMES = {
+    **{"freebsd": "FreeBSD", "netbsd": "NetBSD", "openbsd": "OpenBSD", "dragonfly": "DragonFly"},
+    **{"redhat": "Red Hat", "suse": "SUSE"},
+}
 VENDORS = ("debian", *(name for name, _, _ in _VENDORS), UPSTREAM)
 
 
@@ -50,10 +54,13 @@ class Kernel:
     exact: bool = True
 
     def __str__(self) -> str:
-        names = {"freebsd": "FreeBSD", "netbsd": "NetBSD", "openbsd": "OpenBSD"}
         text = ".".join(str(part) for part in self.version) + ("" if self.exact else ".x")
-        whose = f" of {self.vendor.capitalize()}" if self.vendor not in ("", UPSTREAM) else ""
-        return f"{names.get(self.system, self.system.capitalize())} {text}{whose}"
+        whose = f" of {_name(self.vendor)}" if self.vendor not in ("", UPSTREAM) else ""
+        return f"{_name(self.system)} {text}{whose}"
+
+
+def _name(word: str) -> str:
+    return _NAMES.get(word, word.capitalize())
 
 
 def kernel_of(facts: Mapping[str, Any]) -> Kernel | None:

@@ -17,7 +17,7 @@ UBUNTU = "#115-Ubuntu SMP Mon Apr 15 09:52:04 UTC 2024"
         ("linux", "5.10.0-35-cloud-amd64", DEBIAN, ("debian", (5, 10, 237), True), "Linux 5.10.237 of Debian"),
         ("linux", "6.1.0-57-cloud-amd64", DYNAMIC, ("debian", (6, 1, 192), True), "Linux 6.1.192 of Debian"),
         ("linux", "5.15.0-105-generic", UBUNTU, ("ubuntu", (5, 15), False), "Linux 5.15.x of Ubuntu"),
-        ("linux", "3.10.0-1160.el7.x86_64", "#1 SMP", ("redhat", (3, 10), False), "Linux 3.10.x of Redhat"),
+        ("linux", "3.10.0-1160.el7.x86_64", "#1 SMP", ("redhat", (3, 10), False), "Linux 3.10.x of Red Hat"),
         ("linux", "6.5.6-300.fc39.x86_64", "#1 SMP", ("fedora", (6, 5, 6), True), "Linux 6.5.6 of Fedora"),
         ("linux", "6.8.0-lab", "#3 SMP", ("upstream", (6, 8, 0), True), "Linux 6.8.0"),
         ("freebsd", "9.3-RELEASE-p5", "FreeBSD 9.3", ("", (9, 3), True), "FreeBSD 9.3"),
