@@ -17,7 +17,7 @@ from labctl.images.box import box_label, box_path, guest_options, provider_optio
 from labctl.images.catalogue import Hardware, Recipe
 from labctl.images.export import export_key
 from labctl.lab import Lab
-from labctl.lab.model import LocalSpec, SSHSpec
+from labctl.lab.model import LocalSpec, SimSpec, SSHSpec
 
 
 def describe(lab: Lab, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def describe(lab: Lab, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
 def _target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
     spec = lab.targets[name]
     common = {"name": name, "kind": spec.kind, "machine": lab.machine_of(name)}
-    if isinstance(spec, LocalSpec):
+    if isinstance(spec, LocalSpec | SimSpec):
         return common
     if isinstance(spec, SSHSpec):
         identity = str(spec.identity) if spec.identity else None

@@ -26,7 +26,7 @@ from labctl.errors import (
 )
 from labctl.identity import check_same, facts_of, identity_of
 from labctl.images.catalogue import Recipe
-from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
+from labctl.lab import Lab, LocalSpec, SimSpec, SSHSpec, VMSpec
 from labctl.sweep.journal import Journal, create_run, now, read_journal
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
 from labctl.sweep.records import Header, Note
@@ -139,6 +139,8 @@ def preview(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> Prev
         spec = lab.targets[name]
         if isinstance(spec, VMSpec):
             system: str = catalogue[spec.image].system
+        elif isinstance(spec, SimSpec):
+            system = str(spec.facts.get("system", "Linux")).lower()
         elif isinstance(spec, LocalSpec):
             system = platform.system().lower()
         else:

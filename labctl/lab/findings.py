@@ -15,17 +15,22 @@ from pydantic import BaseModel, ValidationError
 from labctl.errors import ConfigError
 from labctl.lab.model import (
     Defaults,
-    HardwareSpec,
     Hypervisor,
     Lab,
     LocalSpec,
     Pair,
+    SimSpec,
     SSHSpec,
     VMSpec,
 )
 from labctl.lab.yaml_lines import Keys
 
-_KINDS: dict[str, type[BaseModel]] = {"local": LocalSpec, "ssh": SSHSpec, "vm": VMSpec}
+_KINDS: dict[str, type[BaseModel]] = {
+    "local": LocalSpec,
+    "ssh": SSHSpec,
+    "vm": VMSpec,
+    "sim": SimSpec,
+}
 _NAME = (
     "a name has letters, digits, '.', '_' and '-', begins with a letter or digit, "
     "and is at most 40 long"
@@ -132,10 +137,13 @@ def _worded(
 def _known_keys(parent: Keys, raw: dict[str, Any], root: type) -> list[str]:
     if not parent:
         return keys_of(root)
-    if parent[0] == "targets" and parent[2:] == ("hardware",):
-        return keys_of(HardwareSpec)
     if parent[0] == "targets":
-        return keys_of(_KINDS[raw["targets"][parent[1]]["kind"]])
+        model = _KINDS[raw["targets"][parent[1]]["kind"]]
+        for part in parent[2:]:  # models within models: hardware, times.noise
+            inner = model.model_fields[str(part)].annotation
+            assert isinstance(inner, type)
+            model = inner
+        return keys_of(model)
     models: dict[str | int, type[BaseModel]] = {
         "defaults": Defaults,
         "hypervisors": Hypervisor,

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from labctl import paths
+from labctl.sim.spec import Times
 
 _SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 _MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
@@ -258,7 +259,23 @@ class VMSpec(_Model):
     binaries: UserPath | None = None
 
 
-TargetSpec = Annotated[LocalSpec | SSHSpec | VMSpec, Field(discriminator="kind")]
+class SimSpec(_Model):
+    """A machine that does not exist: its times are drawn from the model ``times``.
+
+    Targets with the same ``machine`` are on one simulated host: one clock, one drift.
+    ``guest`` sets the facts of a guest where ``facts`` does not say otherwise.
+    """
+
+    kind: Literal["sim"]
+    machine: Name = "sim"
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    guest: Flag = False
+    reboot: Flag = True
+    times: Times = Times()
+    facts: dict[str, str | int | float | list[str] | dict[str, str]] = {}
+
+
+TargetSpec = Annotated[LocalSpec | SSHSpec | VMSpec | SimSpec, Field(discriminator="kind")]
 
 
 class Pair(_Model):
@@ -316,6 +333,8 @@ class Lab(_Model):
             return self.hypervisors[spec.hypervisor].machine
         if isinstance(spec, SSHSpec):
             return spec.machine or ("local" if is_loopback(spec.host) else spec.host)
+        if isinstance(spec, SimSpec):
+            return f"simulated {spec.machine}"
         return "local"
 
     @staticmethod

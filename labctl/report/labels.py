@@ -20,13 +20,28 @@ def label_target(
     """Name a target's role.
 
     Args:
-        kind: "vm", "local" or "ssh"; "" where the journal does not say.
+        kind: "vm", "local", "ssh" or "sim"; "" where the journal does not say.
         facts: each fact's distinct values over all boots, as text.
     """
+    if kind == "sim":
+        return _simulated(name, {value.lower() for value in facts.get("hypervisor", ())})
     accelerators = {value.lower() for value in facts.get("accelerator", ())}
     if kind == "vm" or (not kind and accelerators):
         return _guest(name, kind, accelerators)
     return _host(name, kind, {value.lower() for value in facts.get("hypervisor", ())})
+
+
+def _simulated(name: str, hypervisors: set[str]) -> TargetView:
+    """Whatever else it says of itself: its times were drawn, nothing was measured."""
+    guest = bool(hypervisors - {"none"})
+    return TargetView(
+        name=name,
+        kind="sim",
+        role="simulated guest" if guest else "simulated",
+        guest=guest,
+        functional=False,
+        note="its times were drawn from the model in the lab file; nothing was measured",
+    )
 
 
 def _guest(name: str, kind: str, accelerators: set[str]) -> TargetView:
