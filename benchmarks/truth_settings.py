@@ -7,13 +7,15 @@ kind that hurts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from labctl.sim.experiment import Experiments, Order, Side
 from labctl.sim.model import SimulatedMachine
 from labctl.sim.spec import Curve, Drift, Noise, Outliers, Times, Warmup
 from labctl.sweep.plan import Design
 
+DEFAULT = Design()
 THREADS = (1, 2, 4, 8, 16)
 
 GROWTH = Curve(law="power", exponent=0.3)
@@ -31,7 +33,7 @@ class Setting:
     name: str
     one: Times
     other: Times
-    design: Design = field(default_factory=Design)
+    design: Design = DEFAULT
     reboots: tuple[bool, bool] = (True, True)
 
     def draw(self, seeds: range, hours: Order | None = None) -> Experiments:
@@ -47,24 +49,24 @@ class Setting:
         )  # fmt: skip
 
 
-def times(noise: Noise = NOISE, **parts: object) -> Times:
+def times(noise: Noise = NOISE, **parts: Any) -> Times:
     """A machine whose kernel makes time grow with the threads."""
     return Times.model_validate({"base_us": 2.0, "growth": GROWTH, "noise": noise, **parts})
 
 
-def guest(noise: Noise = NOISE, **parts: object) -> Times:
+def guest(noise: Noise = NOISE, **parts: Any) -> Times:
     """The same under a hypervisor that costs half as much again, and amplifies the growth."""
     return times(noise, factor=1.5, amplification=AMPLIFIED, **parts)
 
 
-def both(name: str, design: Design = Design(), **parts: object) -> Setting:  # noqa: B008
+def both(name: str, design: Design = DEFAULT, **parts: Any) -> Setting:
     """Guest against metal, both disturbed alike."""
-    return Setting(name, guest(**parts), times(**parts), design)  # type: ignore[arg-type]
+    return Setting(name, guest(**parts), times(**parts), design)
 
 
-def alike(name: str, design: Design = Design(), **parts: object) -> Setting:  # noqa: B008
+def alike(name: str, design: Design = DEFAULT, **parts: Any) -> Setting:
     """Two identical machines."""
-    return Setting(name, times(**parts), times(**parts), design)  # type: ignore[arg-type]
+    return Setting(name, times(**parts), times(**parts), design)
 
 
 SIX_BOOTS = Design(boots=6, rounds=2)
@@ -89,17 +91,16 @@ COVERAGE = (
     both("warm-up of 20 % that decays over a batch", warmup=Warmup(factor=1.2, batches=1)),
 )
 
-_ONE_BOOT = Noise(boot=0)  # two that differ by their boots are not identical in one boot each
-_STEADY = {"noise": _ONE_BOOT}
+_STEADY = Noise(boot=0)  # two that differ by their boots are not identical in one boot each
 ALIKE = (
-    alike("1 boot x 10 rounds (default)", **_STEADY),
+    alike("1 boot x 10 rounds (default)", noise=_STEADY),
     alike("6 boots x 2 rounds", SIX_BOOTS),
     alike("heavy tails", noise=Noise(boot=0, freedom=3)),
-    alike("shared drift", drift=SHARED, **_STEADY),
+    alike("shared drift", drift=SHARED, noise=_STEADY),
     alike("shared drift, 6 boots x 2 rounds", SIX_BOOTS, drift=SHARED),
-    alike("a cycle of 2 minutes, 5 %", drift=Drift(cycle=0.05, cycle_minutes=2), **_STEADY),
-    alike("each its own drift, within seconds", drift=OWN_FAST, **_STEADY),
-    alike("each its own drift, within minutes (see below)", drift=OWN_SLOW, **_STEADY),
+    alike("a cycle of 2 minutes, 5 %", drift=Drift(cycle=0.05, cycle_minutes=2), noise=_STEADY),
+    alike("each its own drift, within seconds", drift=OWN_FAST, noise=_STEADY),
+    alike("each its own drift, within minutes (see below)", drift=OWN_SLOW, noise=_STEADY),
     alike("processes correlated (0.5)", noise=Noise(boot=0, process_correlation=0.5)),
 )
 

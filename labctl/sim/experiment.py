@@ -158,5 +158,6 @@ def ascending_hours(design: Design, threads: Sequence[int], seed: int) -> Floats
     in a row."""
     shape = (2, len(threads), design.boots, design.rounds)
     step = clock.process_s(design.batches, design.warmup, design.min_batch_ms) / 3600
-    found: Floats = np.arange(np.prod(shape)).reshape(shape) * step
-    return found
+    hours: Floats = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    hours *= step
+    return hours
