@@ -39,12 +39,21 @@ _MAPPINGS = {
     "targets": "a mapping of names to targets",
     "hypervisors": "a mapping of names to hypervisors",
 }
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "above"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "below"),
+}
 _WANTED = {
     "dict_type": "a mapping of keys",
     "model_type": "a mapping of keys",
     "model_attributes_type": "a mapping of keys",
     "tuple_type": "a list",
     "int_type": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "a text",
     "path_type": "a path",
@@ -121,9 +130,9 @@ def _worded(
         return f"{_shown(given)} cannot be a name", _NAME
     if kind == "literal_error":
         return f"{_shown(given)} is not possible here", f"one of {limits['expected']}"
-    if kind in ("greater_than_equal", "less_than_equal"):
-        word, limit = ("least", "ge") if kind == "greater_than_equal" else ("most", "le")
-        return f"{_shown(given)} is out of range", f"at {word} {limits[limit]}"
+    if kind in _LIMITS:
+        limit, words = _LIMITS[kind]
+        return f"{_shown(given)} is out of range", f"{words} {limits[limit]}"
     if kind == "too_short":
         return "there is nothing here", f"declare at least {limits['min_length']}"
     if kind in _WANTED:

@@ -38,8 +38,11 @@ class SimulatedMachine:
 
     def log_mean(self, threads: Any) -> Floats:
         """Mean logarithm of the times at these thread counts, in log us; their shape."""
+        return self._undisturbed(threads) + self.times.disturbed
+
+    def _undisturbed(self, threads: Any) -> Floats:
         times = self.times
-        level = np.log(times.base_us * times.factor) + times.disturbed
+        level = np.log(times.base_us * times.factor)
         found: Floats = level + log_factor(times.growth, threads)
         return found + log_factor(times.amplification, threads)
 
@@ -74,7 +77,7 @@ class SimulatedMachine:
             batches: how many of each process.
         """
         own = field.mixed(seed, self._own)
-        level = self.log_mean(threads) + self.log_boot(seed, boot, cell)
+        level = self._undisturbed(threads) + self.log_boot(seed, boot, cell)
         level = level + self._process(own, boot, cell, process) + self._drift(seed, hours)
         return level[..., None] + self._batches(own, boot, cell, process, batches)
 
