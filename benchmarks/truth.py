@@ -174,7 +174,7 @@ def _plain(share: float) -> str:
 
 
 def _as_coverage(share: float) -> str:
-    return f"{share:.1f}" if 93 <= share <= 97 else f"**{share:.1f}**"
+    return f"{share:.1f}" if 93 <= round(share, 1) <= 97 else f"**{share:.1f}**"
 
 
 def write(path: Path, text: str) -> None:
