@@ -26,13 +26,14 @@ from scipy import stats as scipy_stats
 from truth_settings import ALIKE, COVERAGE, POWER, Setting
 
 from labctl.paths import write_atomic
-from labctl.sim.experiment import ascending_hours
-from labctl.stats import pair_effects
+from labctl.sim.experiment import Experiments, ascending_hours
+from labctl.stats import Family, PairEffects, pair_effects
 from labctl.stats.estimate import Estimate
 from labctl.stats.judge import MARGIN, judge_level, judge_scaling
 from labctl.stats.nested import Floats
 
-EXPERIMENTS, SHORT = 1000, 60
+EXPERIMENTS, SHORT = 1000, 40
+DRAWS = 2000  # for simultaneous intervals; a run takes more, which changes no share
 _CHUNK = 50
 _FIRST_SEED = {"coverage": 1_000_000, "alike": 2_000_000, "power": 3_000_000}
 MARKS = ("<!-- truth -->", "<!-- /truth -->")
@@ -43,17 +44,21 @@ Counts = dict[str, float]
 
 
 def coverage(setting: Setting, seeds: range) -> Counts:
-    """Intervals that hold the truth: B, A(N) alone and as a family, the level as a family."""
-    counts = dict.fromkeys(("B", "level family", "A", "A family"), 0.0)
+    """Intervals that hold the truth, each alone and all of a family at once."""
+    keys = ("B", "R family", "A", "A family", "growth", "growth family")
+    counts = dict.fromkeys(keys, 0.0)
     drawn = setting.draw(seeds)
     for index, truth in enumerate(drawn.truth()):
-        effects = pair_effects(*drawn.cells(index), same_machine=True, seed=seeds[index])
-        level, amplification = effects.level.estimates, effects.amplification.estimates
-        amplified = np.exp(truth[1:] - truth[0])
-        counts["B"] += _holds(level[0], np.exp(truth[0]))
-        counts["level family"] += all(map(_holds_with_all, level, np.exp(truth)))
-        counts["A"] += float(np.mean(list(map(_holds, amplification, amplified))))
-        counts["A family"] += all(map(_holds_with_all, amplification, amplified))
+        effects = _effects(drawn, index)
+        ratio = np.exp(truth[0] - truth[1])
+        grown = np.exp(truth[:, 1:] - truth[:, :1])
+        counts["B"] += _holds(effects.level.estimates[0], ratio[0])
+        counts["R family"] += _hold_all(effects.level, ratio)
+        counts["A"] += _share(effects.amplification, grown[0] / grown[1])
+        counts["A family"] += _hold_all(effects.amplification, grown[0] / grown[1])
+        for family, true in zip((effects.growth_one, effects.growth_other), grown, strict=True):
+            counts["growth"] += _share(family, true) / 2
+            counts["growth family"] += _hold_all(family, true) / 2
     return counts
 
 
@@ -62,15 +67,15 @@ def alike(setting: Setting, seeds: range) -> Counts:
     keys = ("different", "alike", "B excludes 1", "A family excludes 1")
     counts = dict.fromkeys(keys, 0.0)
     drawn = setting.draw(seeds)
-    for index, seed in enumerate(seeds):
-        effects = pair_effects(*drawn.cells(index), same_machine=True, seed=seed)
+    for index in range(len(seeds)):
+        effects = _effects(drawn, index)
         level = judge_level(effects, MARGIN, "virtualization").call
         scaling = judge_scaling(effects, MARGIN, "virtualization").call
         counts["different"] += level in DIFFERENT or scaling in DIFFERENT
         counts["alike"] += level == "neither" and scaling == "kernel"
         counts["B excludes 1"] += not _holds(effects.level.estimates[0], 1)
-        alone = effects.amplification.estimates
-        counts["A family excludes 1"] += not all(_holds_with_all(e, 1) for e in alone)
+        ones = np.ones(len(effects.amplification.threads))
+        counts["A family excludes 1"] += not _hold_all(effects.amplification, ones)
     naive = setting.draw(seeds, ascending_hours).logs
     chances = _t_test(naive)
     counts["naive, one N"] = float(np.sum(chances[:, 0] < 0.05))
@@ -82,8 +87,8 @@ def power(setting: Setting, seeds: range) -> Counts:
     """How often 1.2 is found: as level, and as amplification."""
     counts = dict.fromkeys(("level", "amplification"), 0.0)
     drawn = setting.draw(seeds)
-    for index, seed in enumerate(seeds):
-        effects = pair_effects(*drawn.cells(index), same_machine=True, seed=seed)
+    for index in range(len(seeds)):
+        effects = _effects(drawn, index)
         counts["level"] += judge_level(effects, MARGIN, "virtualization").call in DIFFERENT
         found = judge_scaling(effects, MARGIN, "virtualization").call
         counts["amplification"] += found in DIFFERENT
@@ -97,13 +102,28 @@ def _t_test(logs: Floats) -> Floats:
     return chances
 
 
+def _effects(drawn: Experiments, index: int) -> PairEffects:
+    return pair_effects(
+        *drawn.cells(index), same_machine=True, seed=int(drawn.seeds[index]), resamples=DRAWS,
+        checks=False,
+    )  # fmt: skip
+
+
 def _holds(estimate: Estimate, truth: float) -> bool:
     return estimate.low is not None and estimate.low <= truth <= (estimate.high or 0)
 
 
-def _holds_with_all(estimate: Estimate, truth: float) -> bool:
-    low, high = estimate.family_low, estimate.family_high
-    return low is not None and high is not None and low <= truth <= high
+def _share(family: Family, truth: Floats) -> float:
+    """Of a family's members, each by its own interval."""
+    return float(np.mean([_holds(e, t) for e, t in zip(family.estimates, truth, strict=True)]))
+
+
+def _hold_all(family: Family, truth: Floats) -> bool:
+    ends = [(e.family_low, e.family_high) for e in family.estimates]
+    return all(
+        low is not None and high is not None and low <= true <= high
+        for (low, high), true in zip(ends, truth, strict=True)
+    )
 
 
 # -- running and writing ------------------------------------------------------------------

@@ -108,7 +108,7 @@ class Experiments:
         )
 
     def truth(self) -> Floats:
-        """Logarithm of the true ratio at each thread count, shape (n, n_threads).
+        """Mean logarithms of both sides' times, in log us, shape (n, 2, n_threads).
 
         A side that had one boot is known as it was in that boot: no sample tells of others.
         """
@@ -117,9 +117,8 @@ class Experiments:
             mean = side.machine.log_mean(self.threads)[None]
             if self.design.boots == 1 or not side.reboots:
                 mean = mean + side.machine.log_boot(self.seeds[:, None], 0, self._cells())
-            means.append(mean)
-        ratio: Floats = means[0] - means[1] + np.zeros((self.seeds.size, 1))
-        return ratio
+            means.append(np.broadcast_to(mean, (self.seeds.size, len(self.threads))))
+        return np.stack(means, axis=1)
 
 
 _workloads = cache(load_workloads)
