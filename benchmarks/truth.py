@@ -33,7 +33,7 @@ from labctl.stats.judge import MARGIN, judge_level, judge_scaling
 from labctl.stats.nested import Floats
 
 EXPERIMENTS, SHORT = 1000, 40
-DRAWS = 2000  # for simultaneous intervals; a run takes more, which changes no share
+DRAWS = 1000  # for simultaneous intervals; a run takes more, which changes no share
 _CHUNK = 50
 _FIRST_SEED = {"coverage": 1_000_000, "alike": 2_000_000, "power": 3_000_000}
 MARKS = ("<!-- truth -->", "<!-- /truth -->")

@@ -73,7 +73,7 @@ SIX_BOOTS = Design(boots=6, rounds=2)
 _NOISY = Noise(boot=0.06, boot_cell=0.02)
 
 COVERAGE = (
-    both("1 boot x 10 rounds (default)"),
+    both("1 boot x 12 rounds (default)"),
     both("1 boot x 6 rounds", Design(rounds=6)),
     both("3 boots x 4 rounds", Design(boots=3, rounds=4)),
     both("6 boots x 2 rounds", SIX_BOOTS),
@@ -93,7 +93,7 @@ COVERAGE = (
 
 _STEADY = Noise(boot=0)  # two that differ by their boots are not identical in one boot each
 ALIKE = (
-    alike("1 boot x 10 rounds (default)", noise=_STEADY),
+    alike("1 boot x 12 rounds (default)", noise=_STEADY),
     alike("6 boots x 2 rounds", SIX_BOOTS),
     alike("heavy tails", noise=Noise(boot=0, freedom=3)),
     alike("shared drift", drift=SHARED, noise=_STEADY),
@@ -109,8 +109,8 @@ _SLOWER = times(factor=1.2, amplification=_TWENTY)
 _DESIGNS = {
     f"{design.boots} x {design.rounds}": design
     for design in (
-        Design(rounds=4), Design(rounds=6), Design(rounds=8), Design(rounds=10),
-        Design(rounds=12), SIX_BOOTS, Design(boots=10, rounds=1),
+        Design(rounds=6), Design(rounds=8), Design(rounds=10), Design(rounds=12),
+        Design(rounds=16), SIX_BOOTS, Design(boots=10, rounds=1),
     )
 }  # fmt: skip
 POWER = tuple(Setting(name, _SLOWER, times(), design) for name, design in _DESIGNS.items())

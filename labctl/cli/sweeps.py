@@ -81,7 +81,7 @@ def sweep(
     targets: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Targets [default: all of the lab].")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Processes a cell and boot.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Processes a cell and boot.")] = 12,
     boots: Annotated[int, typer.Option(min=1, max=1_000, help="Boots of each guest.")] = 1,
     batches: Annotated[
         int, typer.Option(min=1, max=10_000, help="Measured batches a process.")

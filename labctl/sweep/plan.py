@@ -26,10 +26,10 @@ CELL_OVERHEAD_S = 0.05
 @dataclass(frozen=True)
 class Design:
     """How often everything is repeated. ``boots`` x ``rounds`` processes a cell, each with
-    ``warmup`` + ``batches`` batches of at least ``min_batch_ms`` milliseconds. With fewer than
-    10 rounds an amplification of 1.2 is too often not found (docs/method.md, power)."""
+    ``warmup`` + ``batches`` batches of at least ``min_batch_ms`` milliseconds. With 10
+    rounds an amplification of 1.2 is too often not found (docs/method.md, power)."""
 
-    rounds: int = 10
+    rounds: int = 12
     boots: int = 1
     batches: int = 3
     warmup: int = 1

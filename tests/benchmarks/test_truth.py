@@ -43,7 +43,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict
 def test_intervals_hold_the_truth(tables: dict[str, dict[str, dict[str, float]]]) -> None:
     coverage = tables["B"]
     assert len(coverage) >= 8
-    for name in ("1 boot x 10 rounds (default)", "3 boots x 4 rounds", "6 boots x 2 rounds"):
+    for name in ("1 boot x 12 rounds (default)", "3 boots x 4 rounds", "6 boots x 2 rounds"):
         assert all(share >= 85 for share in coverage[name].values()), coverage[name]
 
 
@@ -55,4 +55,4 @@ def test_identical_machines_are_alike(tables: dict[str, dict[str, dict[str, floa
 
 
 def test_an_amplification_is_found(tables: dict[str, dict[str, dict[str, float]]]) -> None:
-    assert tables["level"]["1 x 10"]["amplification"] >= 80
+    assert tables["level"]["1 x 12"]["amplification"] >= 80
