@@ -441,5 +441,10 @@ def _wait(
     return target
 
 
+def _simulates(lab: Lab, name: str) -> bool:
+    """Whether a target only simulates its programs: nothing is compiled there."""
+    return isinstance(lab.targets[name], SimSpec)
+
+
 def _local_workdir(lab: Lab, spec: LocalSpec) -> str:
     return spec.workdir or str(lab.state_dir / "local")
