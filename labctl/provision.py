@@ -415,11 +415,6 @@ def reboot(lab: Lab, target: Target, catalogue: Mapping[str, Recipe], *, timeout
         raise UnavailableError("it was not rebooted: its boot identity is the same", where=name)
 
 
-def _simulates(lab: Lab, name: str) -> bool:
-    """Whether a target only simulates its programs: nothing is compiled there."""
-    return isinstance(lab.targets[name], SimSpec)
-
-
 def _wait(
     lab: Lab,
     name: str,
