@@ -10,7 +10,7 @@ matter, and stands in none of them.
 from __future__ import annotations
 
 from labctl.stats.bootstrap import Resampled, geometric_mean, growth, ratio, resample
-from labctl.stats.effects import Family, PairEffects, pair_effects
+from labctl.stats.effects import Family, PairEffects, cell_mean, growths, pair_effects
 from labctl.stats.estimate import Check, Estimate
 from labctl.stats.nested import Nested
 
@@ -21,8 +21,10 @@ __all__ = [
     "Nested",
     "PairEffects",
     "Resampled",
+    "cell_mean",
     "geometric_mean",
     "growth",
+    "growths",
     "pair_effects",
     "ratio",
     "resample",

@@ -8,20 +8,32 @@ guest / metal, or new kernel / old kernel):
 - **growth** of each side, T(N) / T(base).
 
 Each of these is a family over N: its estimates carry an interval of their own and one
-that holds for all N at once. Source: docs/method.md.
+that holds for all N at once.
+
+The intervals are t intervals on logarithms over the units of ``labctl.stats.units``. Growth
+is taken within each unit, so that what a boot or a drift shifts as a whole cancels; the
+amplification is the difference of both sides' growths, by Welch. The level is the mean of
+the differences within each period or round where both sides took turns on one machine,
+which cancels the drift that they share, and Welch's otherwise. Rounds of one boot may
+depend on their predecessors; the interval is widened for that (``labctl.stats.correlation``).
+Why so, and what it is worth by simulation: docs/method.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from labctl.stats.correlation import inflation
 from labctl.stats.estimate import Estimate, warnings_for
-from labctl.stats.nested import Floats, Nested
+from labctl.stats.nested import Nested
+from labctl.stats.simultaneous import Group, Intervals, intervals
+from labctl.stats.units import Statistic, Units, units_of
 
 LEVEL = 0.95
+DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -65,15 +77,21 @@ def pair_effects(
     same_machine: bool,
     level: float = LEVEL,
     seed: int = 0,
-    resamples: int = 10_000,
+    resamples: int = DRAWS,
+    statistic: Statistic = "geometric",
 ) -> PairEffects:
     """Effects of ``one`` against ``other``, thread count -> samples each.
+
+    A side with one boot is taken as it was in that boot: the truth that the interval holds
+    in 95 % of experiments is that boot's, and a warning says so.
 
     Args:
         same_machine: both sides ran on one physical machine, in the same rounds: what
             disturbed one round disturbed both.
         level: confidence level.
         seed, resamples: of whatever is resampled.
+        statistic: ratios of "geometric" means, of arithmetic "mean"s, or of the geometric
+            means of the processes' "median"s.
 
     Raises:
         ValueError: no thread count in common.
@@ -81,77 +99,144 @@ def pair_effects(
     threads = tuple(sorted(set(one) & set(other)))
     if not threads:
         raise ValueError("the sides have no thread count in common")
-    base, above = threads[0], threads[1:]
-
-    def family(name: str, counts: Sequence[int], sides: Sequence[Mapping[int, Nested]]) -> Family:
-        growing = name != "level"
-        estimates = [
-            _welch(
-                [_logs(side, n, base if growing else None) for side in sides],
-                [side[n] for side in sides],
-                level,
-                len(counts),
-            )
-            for n in counts
-        ]
-        return Family(name, tuple(counts), tuple(estimates))
-
+    first, second = ({n: side[n] for n in threads} for side in (one, other))
+    units = [units_of(side, statistic) for side in (first, second)]
+    how = _How(level, seed, resamples)
+    grown = [_growth_parts(side) for side in units]
+    against = [replace(part, sign=-part.sign) for part in grown[1]]
     return PairEffects(
-        base=base,
-        level=family("level", threads, (one, other)),
-        amplification=family("amplification", above, (one, other)),
-        growth_one=family("growth", above, (one,)),
-        growth_other=family("growth", above, (other,)),
+        base=threads[0],
+        level=_family("level", _level_parts(units, same_machine), (first, second), how),
+        amplification=_family("amplification", [*grown[0], *against], (first, second), how),
+        growth_one=_family("growth", grown[0], (first,), how),
+        growth_other=_family("growth", grown[1], (second,), how),
     )
 
 
-def _logs(side: Mapping[int, Nested], threads: int, base: int | None) -> Floats:
-    """One value a boot, or a process where there is one boot."""
+def growths(
+    side: Mapping[int, Nested],
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+    resamples: int = DRAWS,
+    statistic: Statistic = "geometric",
+) -> Family:
+    """T(N) / T(base) of one side above its least thread count, as in ``pair_effects``.
 
-    def means(cell: Nested) -> Floats:
-        return cell.boot_means() if cell.n_boots > 1 else cell.process_means()
-
-    found = means(side[threads])
-    if base is None:
-        return found
-    below = means(side[base])
-    length = min(found.size, below.size)
-    difference: Floats = found[:length] - below[:length]
-    return difference
+    Raises:
+        ValueError: no cell.
+    """
+    if not side:
+        raise ValueError("a side needs one cell or more")
+    cells = {n: side[n] for n in sorted(side)}
+    parts = _growth_parts(units_of(cells, statistic))
+    return _family("growth", parts, (cells,), _How(level, seed, resamples))
 
 
-def _welch(sides: Sequence[Floats], cells: Sequence[Nested], level: float, size: int) -> Estimate:
-    from scipy import stats
+def cell_mean(
+    cell: Nested, *, level: float = LEVEL, statistic: Statistic = "geometric"
+) -> Estimate:
+    """Time of one cell, in the unit of its samples, by the same units as the effects."""
+    parts = [_Part(units_of({1: cell}, statistic))]
+    alone = _family("time", parts, ({1: cell},), _How(level, 0, 0)).estimates[0]
+    return replace(alone, family_low=None, family_high=None)
 
-    signs = (1.0, -1.0)[: len(sides)]
-    value = sum(sign * side.mean() for sign, side in zip(signs, sides, strict=True))
+
+@dataclass(frozen=True)
+class _Part:
+    """Units whose means enter an estimate, and what was done to them."""
+
+    units: Units
+    sign: float = 1.0
+    paired: bool = False
+
+
+@dataclass(frozen=True)
+class _How:
+    level: float
+    seed: int
+    draws: int
+
+
+def _level_parts(sides: Sequence[Units], same_machine: bool) -> list[_Part]:
+    one, other = sides
+    paired = one.against(other) if same_machine else None
+    if paired is not None:
+        return [_Part(paired, paired=True)]
+    return [_Part(one), _Part(other, -1.0)]
+
+
+def _growth_parts(side: Units) -> list[_Part]:
+    """Growth within units; the cells by themselves where their units do not match."""
+    grown = side.growth()
+    if grown is not None:
+        return [_Part(grown)]
+    width = side.values.shape[1] - 1
+    base = np.repeat(side.values[:, :1], width, axis=1)
+    return [
+        _Part(replace(side, values=side.values[:, 1:])),
+        _Part(replace(side, values=base), -1.0),
+    ]
+
+
+def _family(
+    name: str, parts: Sequence[_Part], sides: Sequence[Mapping[int, Nested]], how: _How
+) -> Family:
+    """The members of a family, from the units that they are made of."""
+    threads = tuple(sides[0])
+    growing = name in ("growth", "amplification")
+    members = threads[1:] if growing else threads
+    if not members:
+        return Family(name, (), ())
+    # Rounds of one boot, or periods without a reboot, may depend on their predecessors.
+    within = [part.units.values for part in parts if part.units.boots == 1]
+    factor = inflation(within)
+    groups = [
+        Group(part.units.values, part.sign, factor if part.units.boots == 1 else 1.0)
+        for part in parts
+    ]
+    found = intervals(groups, level=how.level, seed=how.seed, draws=how.draws)
+    method = _words(parts)
+    estimates = [
+        _estimate(
+            found,
+            column,
+            [side[at] for side in sides for at in ((threads[0], n) if growing else (n,))],
+            how.level,
+            method,
+        )
+        for column, n in enumerate(members)
+    ]
+    return Family(name, members, tuple(estimates))
+
+
+def _words(parts: Sequence[_Part]) -> str:
+    kinds = " and ".join(dict.fromkeys(f"{part.units.kind}s" for part in parts))
+    if len(parts) > 1:
+        return f"Welch's t on logarithms over {kinds}"
+    return f"t on logarithms over {'paired ' if parts[0].paired else ''}{kinds}"
+
+
+def _estimate(
+    found: Intervals, column: int, cells: Sequence[Nested], level: float, method: str
+) -> Estimate:
+    """Back from logarithms, with what is to be said against it."""
     boots = min(cell.n_boots for cell in cells)
     processes = min(cell.n_processes for cell in cells)
     batches = min(cell.n_batches for cell in cells)
-    if min(side.size for side in sides) < 2:
-        low = high = family_low = family_high = None
-        spread = 1.0
-    else:
-        parts = np.array([side.var(ddof=1) / side.size for side in sides])
-        freedom = parts.sum() ** 2 / max(
-            sum(p**2 / (s.size - 1) for p, s in zip(parts, sides, strict=True)), 1e-300
-        )
-        error = float(np.sqrt(parts.sum()))
-        half = error * float(stats.t.ppf((1 + level) / 2, freedom or 1))
-        all_half = error * float(stats.t.ppf((1 + level ** (1 / size)) / 2, freedom or 1))
-        low, high = float(np.exp(value - half)), float(np.exp(value + half))
-        family_low, family_high = float(np.exp(value - all_half)), float(np.exp(value + all_half))
-        spread = 2 * half
+    value, half = float(found.value[column]), float(found.half[column])
+    wide = float(found.family_half[column])
+    known = bool(np.isfinite(half))
     return Estimate(
         value=float(np.exp(value)),
-        low=low,
-        high=high,
+        low=float(np.exp(value - half)) if known else None,
+        high=float(np.exp(value + half)) if known else None,
         level=level,
-        method="Welch's t on logarithms",
-        warnings=warnings_for(boots, processes, batches, spread),
+        method=method,
+        warnings=warnings_for(boots, processes, batches, 2 * half if known else 1.0),
         n_boots=boots,
         n_processes=processes,
         n_batches=batches,
-        family_low=family_low,
-        family_high=family_high,
+        family_low=float(np.exp(value - wide)) if known else None,
+        family_high=float(np.exp(value + wide)) if known else None,
     )
