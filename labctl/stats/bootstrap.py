@@ -155,16 +155,27 @@ def growth(cell: Resampled, base: Resampled, *, level: float = LEVEL) -> Estimat
     """
     if cell.data.boots != base.data.boots:
         return ratio(cell, base, level=level)
-    _comparable(cell, base)
-    rng = np.random.default_rng((*cell.seed, *base.seed, 2))
-    picked = pick_boots(rng, cell.resamples, cell.data.n_boots)
     return _estimate(
         (cell.data.boot_means() - base.data.boot_means()).mean(),
-        cell.draws(picked, stream=3) - base.draws(picked, stream=3),
+        draws_of_growth(cell, base),
         (cell, base),
         level,
         "ratio of geometric means, paired by boot; hierarchical bootstrap, percentiles",
     )
+
+
+def draws_of_growth(cell: Resampled, base: Resampled) -> Floats:
+    """Resampled ln T(N) / T(base), paired by boot as in ``growth``, shape (resamples,).
+
+    Raises:
+        ValueError: as ``ratio``.
+    """
+    _comparable(cell, base)
+    if cell.data.boots != base.data.boots:
+        return cell.draws() - base.draws()
+    rng = np.random.default_rng((*cell.seed, *base.seed, 2))
+    picked = pick_boots(rng, cell.resamples, cell.data.n_boots)
+    return cell.draws(picked, stream=3) - base.draws(picked, stream=3)
 
 
 def _comparable(one: Resampled, other: Resampled) -> None:

@@ -1,11 +1,11 @@
 """Serial correlation: between the rounds of one boot, and between the batches of a process.
 
 Rounds of one boot are the units of an interval where there is one boot; if they depend on
-their predecessors, the usual error of the mean is too small. ``inflation`` is the factor
-by which an AR(1) process with the estimated correlation makes its variance larger. It is
-always applied, not after a test: a test on 6 rounds finds a correlation of 0.5 in one case of
-five, and the intervals of the other four would be wrong. It costs independent data some 5 % of
-width. Source of the numbers: docs/method.md.
+their predecessors, the usual error of the mean is too small. ``widening`` says by how much, for an
+AR(1) process with the estimated correlation. It is always applied, not after a test: a test on
+6 rounds of one cell finds a correlation of 0.5 in one case of five, and the intervals of the
+other four would be too narrow. It costs independent data some 10 % of width at 10 rounds.
+Measured: docs/method.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,22 @@ _PERMUTATIONS = 499
 
 
 @dataclass(frozen=True)
+class Widening:
+    """Factors for means of values that depend on their predecessors.
+
+    Attributes:
+        variance: on the variance of a mean, 1 or more.
+        freedom: on its degrees of freedom, 1 or less.
+    """
+
+    variance: float = 1.0
+    freedom: float = 1.0
+
+
+NONE = Widening()
+
+
+@dataclass(frozen=True)
 class Serial:
     """What was found of serial correlation.
 
@@ -38,17 +54,8 @@ class Serial:
     p_value: float
 
 
-def lag1(series: Floats) -> float:
-    """Lag-1 correlation of the columns of ``series``, pooled; shape (n, k), NaN left out.
-
-    0 where nothing varies.
-    """
-    products, squares = _lagged(_residuals(series))
-    return float(products.sum() / squares.sum()) if squares.sum() > 0 else 0.0
-
-
-def inflation(series: Sequence[Floats]) -> float:
-    """Factor on the variance of the mean of series with one common AR(1) correlation.
+def widening(series: Sequence[Floats]) -> Widening:
+    """What one common AR(1) correlation of ``series`` does to the means of their columns.
 
     The pooled estimate is freed of its bias of first order (Kendall 1954), kept within 0 and
     0.8; the factor also undoes that the variance itself is estimated too small.
@@ -57,19 +64,19 @@ def inflation(series: Sequence[Floats]) -> float:
         series: each of shape (n, k), rows in the order of time.
 
     Returns:
-        1 or more; 1 where no series has 6 rows or more.
+        ``NONE`` where no series has 6 rows or more.
     """
     long = [s for s in series if s.shape[0] >= FEWEST_ROUNDS]
     lagged = [_lagged(_residuals(s)) for s in long]
     squares = sum(float(square.sum()) for _, square in lagged)
     if squares <= 0:
-        return 1.0
+        return NONE
     found = sum(float(product.sum()) for product, _ in lagged) / squares
     n = round(float(np.mean([s.shape[0] for s in long])))
     rho = min(max((n * found + 1) / (n - 3), 0.0), GREATEST)
     lags = np.arange(1, n)
     times = 1 + 2 * float(np.sum((1 - lags / n) * rho**lags))
-    return times * (n - 1) / (n - times)
+    return Widening(times * (n - 1) / (n - times), (1 - rho) / (1 + rho))
 
 
 def between_rounds(series: Floats, *, seed: int = 0) -> Serial:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from labctl.stats.correlation import NONE, Widening
 from labctl.stats.nested import Floats, Ints
 from labctl.stats.units import counts
 
@@ -33,12 +34,12 @@ class Group:
     Attributes:
         values: shape (n_units, k), NaN where missing.
         sign: +1 or -1.
-        inflation: factor on the variance of its means (serial correlation).
+        widening: for serial correlation of the units.
     """
 
     values: Floats
     sign: float = 1.0
-    inflation: float = 1.0
+    widening: Widening = NONE
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class _Moments:
     n: Floats
     mean: Floats
     squared_error: Floats  # of the mean
+    freedom: Floats  # of that
 
 
 def intervals(groups: Sequence[Group], *, level: float, seed: int, draws: int) -> Intervals:
@@ -77,15 +79,15 @@ def intervals(groups: Sequence[Group], *, level: float, seed: int, draws: int) -
     value = np.sum([g.sign * m.mean for g, m in zip(groups, moments, strict=True)], axis=0)
     enough = np.all([m.n >= 2 for m in moments], axis=0)
     parts = np.array([m.squared_error for m in moments])
-    numbers = np.array([m.n for m in moments])
-    freedom = _satterthwaite(parts, numbers)
+    own = np.array([m.freedom for m in moments])
+    freedom = _satterthwaite(parts, own)
     error = np.sqrt(parts.sum(axis=0))
     tail = (1 - level) / 2
     half = np.where(enough, error * special.stdtrit(freedom, 1 - tail), np.nan)
     family_half = half
     if enough.sum() > 1:
         columns = np.flatnonzero(enough)
-        cut = _least_p(groups, parts, numbers, columns, (1 - level, seed, draws))
+        cut = _least_p(groups, parts, own, columns, (1 - level, seed, draws))
         family_half = np.where(enough, error * special.stdtrit(freedom, 1 - cut / 2), np.nan)
         family_half = np.fmax(family_half, half)
     return Intervals(value, half, family_half, freedom)
@@ -96,30 +98,31 @@ def _moments(group: Group) -> _Moments:
     n = counts(group.values).astype(float)
     mean = np.where(known, group.values, 0.0).sum(axis=0) / np.where(n > 0, n, np.nan)
     squares = np.where(known, (group.values - mean) ** 2, 0.0).sum(axis=0)
-    error = group.inflation * squares / np.maximum(n - 1, 1) / np.maximum(n, 1)
-    return _Moments(n, mean, error)
+    error = group.widening.variance * squares / np.maximum(n - 1, 1) / np.maximum(n, 1)
+    freedom = np.maximum((n - 1) * group.widening.freedom, np.minimum(n - 1, 2))
+    return _Moments(n, mean, error, np.maximum(freedom, 1))
 
 
-def _satterthwaite(parts: Floats, numbers: Floats) -> Floats:
-    """Degrees of freedom of sums of squared errors, shapes (groups, ..., k)."""
-    below = (parts**2 / np.maximum(numbers - 1, 1)).sum(axis=0)
-    least = np.maximum(numbers - 1, 1).min(axis=0)
+def _satterthwaite(parts: Floats, own: Floats) -> Floats:
+    """Degrees of freedom of sums of squared errors that have ``own`` each, shapes
+    (groups, ..., k)."""
+    below = (parts**2 / own).sum(axis=0)
     whole = parts.sum(axis=0) ** 2
-    found: Floats = np.where(below > 0, whole / np.where(below > 0, below, 1.0), least)
+    found: Floats = np.where(below > 0, whole / np.where(below > 0, below, 1.0), own.min(axis=0))
     return found
 
 
 def _least_p(
     groups: Sequence[Group],
     parts: Floats,
-    numbers: Floats,
+    own: Floats,
     columns: Ints,
     how: tuple[float, int, int],
 ) -> float:
     """Quantile of the least two-sided p value of the family, no member having an effect."""
     quantile, seed, draws = how
     rng = np.random.default_rng((abs(seed), columns.size))
-    units = np.minimum(numbers[:, columns].min(axis=1), _MOST_UNITS).astype(int)
+    units = np.rint(np.minimum(own[:, columns].min(axis=1) + 1, _MOST_UNITS)).astype(int)
     roots = [_root(group.values[:, columns]) for group in groups]
     scales = np.sqrt(parts[:, columns])
     step = max(1, _CHUNK // int(units.max() * columns.size))
@@ -133,7 +136,7 @@ def _least_p(
             # A sum of n units over sqrt(n) has variance 1, as x.var has expectation 1.
             sums += scales[number] * x.mean(axis=1) * np.sqrt(n)
             drawn[number] = scales[number] ** 2 * x.var(axis=1, ddof=1)
-        sizes = np.broadcast_to(units[:, None, None], drawn.shape)
+        sizes = np.broadcast_to(units[:, None, None] - 1.0, drawn.shape)
         error = np.sqrt(drawn.sum(axis=0))
         t = np.abs(sums) / np.where(error > 0, error, np.inf)
         p = 2 * special.stdtr(_satterthwaite(drawn, sizes), -t)

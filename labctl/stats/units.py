@@ -38,11 +38,11 @@ class Units:
     values: Floats
     boots: int
 
-    def growth(self) -> Units | None:
-        """Each unit's own growth above the first column, shape (n_units, n_threads - 1);
-        None where too few units have both cells."""
-        grown = replace(self, values=self.values[:, 1:] - self.values[:, :1])
-        return grown if _matches(grown, self) else None
+    def over(self, lower: Floats, span: Floats | float) -> Units | None:
+        """Each unit's own rise from ``lower`` to the columns above the first, per ``span``;
+        shape (n_units, n_threads - 1). None where too few units have both cells."""
+        risen = replace(self, values=(self.values[:, 1:] - lower) / span)
+        return risen if _matches(risen, self) else None
 
     def against(self, other: Units) -> Units | None:
         """Differences to the units of ``other`` with the same label; None where the two
