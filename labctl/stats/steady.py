@@ -31,6 +31,8 @@ State = Literal["flat", "warm-up", "slow-down", "no steady state", "too short to
 FEWEST = 20
 SAME = 0.01  # on the logarithm: means that differ by less are one state
 _PENALTY = 15.0
+_SHORTEST = 3  # values of a segment
+_FLOOR = 1e-6  # of a segment's variance, as a share of the whole's
 _LONGEST = 5_000  # PELT of a flat series takes time in the square of its length
 
 
@@ -92,17 +94,36 @@ def classify_rounds(cell: Nested) -> Course:
 
 
 def _change_points(values: Floats) -> list[int]:
-    """Where segments begin, 0 included."""
-    import ruptures
+    """Where segments begin, 0 included: PELT (Killick, Fearnhead, Eckley 2012).
 
+    A segment costs its length times the logarithm of its variance. The candidates for the
+    last change before each end are weighed together, as arrays.
+    """
     spread = float(values.std())
     if spread < 1e-12:
         return [0]
-    # The cost has a floor of 1e-6 on the variance: the series is brought to variance 1.
     scaled = (values - values.mean()) / spread
-    model = ruptures.Pelt(model="normal", min_size=3, jump=1).fit(scaled.reshape(-1, 1))
-    stops = model.predict(pen=_PENALTY * math.log(values.size))
-    return [0, *(int(stop) for stop in stops[:-1])]
+    sums = np.concatenate(([0.0], np.cumsum(scaled)))
+    squares = np.concatenate(([0.0], np.cumsum(scaled**2)))
+    n = values.size
+    penalty = _PENALTY * math.log(n)
+    best = np.full(n + 1, np.inf)
+    best[0] = -penalty
+    before = np.zeros(n + 1, np.int64)
+    starts = np.zeros(1, np.int64)
+    for end in range(_SHORTEST, n + 1):
+        length = end - starts
+        mean = (sums[end] - sums[starts]) / length
+        variance = (squares[end] - squares[starts]) / length - mean**2
+        total = best[starts] + length * np.log(np.maximum(variance, _FLOOR))
+        least = int(total.argmin())
+        best[end], before[end] = total[least] + penalty, starts[least]
+        # A start that is worse by the penalty now is worse at every later end.
+        starts = np.append(starts[total <= best[end]], end - _SHORTEST + 1)
+    found = [n]
+    while found[-1] > 0:
+        found.append(int(before[found[-1]]))
+    return found[:0:-1]
 
 
 def _course(segments: tuple[Segment, ...], length: int) -> Course:
