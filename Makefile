@@ -38,6 +38,7 @@ lock:
 benchmark:
 	@tools/setup run
 	.venv/bin/python benchmarks/cell_overhead.py
+	.venv/bin/python benchmarks/effects_speed.py
 	.venv/bin/python benchmarks/eptest_cost.py
 
 wheel:
