@@ -12,7 +12,7 @@ from scipy import stats
 from labctl.stats.kalibera_jones import Costs
 from labctl.stats.nested import Nested
 from labctl.sweep.adaptive import open_cells, situation_of
-from labctl.sweep.aggregate import stops_frame
+from labctl.sweep.aggregate import samples_frame, stops_frame
 from labctl.sweep.journal import JOURNAL, JournalView, read_journal
 from labctl.sweep.measured import Measured
 from labctl.sweep.phases import Situation, decide, half_width
@@ -141,6 +141,18 @@ def test_boots_are_added_where_targets_are_rebooted(tmp_path: Path) -> None:
     assert sorted(set(boots)) == [3, 4, 5]
 
 
+def test_near_the_cap_boots_are_kept_and_their_processes_get_shorter(tmp_path: Path) -> None:
+    design = Design(rounds=1, boots=3, batches=3, warmup=1, seed=7)
+    run = Drawn(
+        tmp_path, {"guest": "m"}, design, Goal(half_width=0.5, at_most=3),
+        Noise(batch=0.2, process=0.01, boot=0.001), reboots={"guest": 20.0},
+    )  # fmt: skip
+    first, last = run.finish()
+    assert (first.boots, first.rounds) == (3, 1)
+    assert 3 * (first.batches + 1) <= 2 * 3 * 4
+    assert {stop.boots for stop in last.stops} == {6}
+
+
 def test_a_cell_whose_boots_vary_and_cannot_be_added_says_so(tmp_path: Path) -> None:
     run = Drawn(
         tmp_path, {"guest": "m"}, BOOTS, Goal(half_width=0.01), Noise(boot=0.1),
@@ -182,7 +194,8 @@ def test_at_each_instant_there_is_something_to_measure_or_the_same_decision_to_t
     decisions = 0
     for cut in range(len(whole.records) + 1):
         view = JournalView(whole.path, whole.header, whole.records[:cut])
-        situation = situation_of(view, "m", {})
+        samples = samples_frame([view.header, *view.records])
+        situation = situation_of(view, samples, "m", {})
         if situation is None:
             assert view.pending() or not open_cells(view)
             continue
