@@ -21,7 +21,7 @@ from labctl.errors import ConfigError
 from labctl.stats import Estimate, Family, pair_effects
 from labctl.stats.judge import MARGIN
 from labctl.sweep import aggregate
-from labctl.sweep.journal import JOURNAL, iterate
+from labctl.sweep.journal import JOURNAL
 from labctl.sweep.records import FactsRecord, Header, Record
 from labctl.workloads import ParamValue, Workload
 
@@ -48,33 +48,40 @@ def open_run(path: Path | str) -> Run:
             where=str(journal),
             hint="a run is a directory under results/; `labctl runs` lists them",
         )
-    return Run(iterate(journal), path=journal)
+    view, samples = aggregate.read_run(journal)
+    return Run([view.header, *view.records], samples, path=journal)
 
 
 class Run:
-    """One run. All frames are made when first asked for, and kept.
+    """One run. What is derived is made when first asked for, and kept.
 
     Attributes:
         header: what was planned: design, seed, lab, targets.
-        records: the journal's records, in its order.
+        records: the journal's records but the samples, in its order.
+        samples: one row a measured batch, warm-up and interrupted ones too. Columns and units:
+            ``labctl.sweep.aggregate.samples_frame``; the time is ``us_per_op``, microseconds an
+            operation. What counts is ``samples[samples.complete & ~samples.warmup]``.
         path: the journal, or None where the run was made from records.
     """
 
     def __init__(
         self,
         records: Iterable[Record],
+        samples: pd.DataFrame | None = None,
         *,
         path: Path | None = None,
         pairs: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         """
         Args:
+            records: a whole journal, or all of it but the samples, where ``samples`` are given.
             pairs: as in a lab file; default: the lab's own and those that are found.
 
         Raises:
             ConfigError, MeasurementError: as ``open_run``.
         """
-        self.records: list[Record] = list(records)
+        told = list(records)
+        self.records, self.samples = aggregate.split(told) if samples is None else (told, samples)
         self.header: Header = aggregate.header_of(self.records)
         self.path = path
         self._pairs = pairs
@@ -170,15 +177,6 @@ class Run:
         return None
 
     # -- frames --------------------------------------------------------------------------
-
-    @cached_property
-    def samples(self) -> pd.DataFrame:
-        """One row a measured batch, warm-up and interrupted ones too.
-
-        Columns and units: ``labctl.sweep.aggregate.samples_frame``; the time is ``us_per_op``,
-        microseconds an operation. What counts is ``samples[samples.complete & ~samples.warmup]``.
-        """
-        return aggregate.samples_frame(self.records)
 
     @cached_property
     def cells(self) -> pd.DataFrame:

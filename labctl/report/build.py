@@ -262,7 +262,7 @@ def _seeds(workload: str) -> list[SeedSeries]:
 
 def _design(run: Run) -> DesignView:
     header, records = run.header, run.records
-    summary = aggregate.attempts_summary(records)
+    summary = aggregate.attempts_summary(records, run.samples)
     cells = {execution.id: execution.cell.key for execution in aggregate.executions_of(records)}
     return DesignView(
         seed=header.seed,

@@ -185,9 +185,13 @@ def samples_frame(records: Iterable[Record]) -> pd.DataFrame:
     Raises:
         MeasurementError: no header, or a sample of an execution that the plan has not.
     """
+    return split(records)[1]
 
+
+def split(records: Iterable[Record]) -> tuple[list[Record], pd.DataFrame]:
+    """All records but the samples, and these as ``samples_frame`` has them."""
     events, taken = _apart(records)
-    return _joined(events, taken)
+    return [record for _, record in events], _joined(events, taken)
 
 
 def read_run(path: Path) -> tuple[JournalView, pd.DataFrame]:
@@ -355,17 +359,18 @@ def stops_frame(records: Iterable[Record]) -> pd.DataFrame:
     return frame.astype({"half_width": "float64", "goal": "float64"})
 
 
-def attempts_summary(records: Iterable[Record]) -> dict[str, int]:
+def attempts_summary(records: Sequence[Record], samples: pd.DataFrame) -> dict[str, int]:
     """Counts of executions ``planned`` and ``completed``, attempts ``unfinished`` (neither
-    End nor Failure) and ``uncounted`` samples (of attempts that do not count)."""
-    events, taken = _apart(records)
-    header_of(record for _, record in events)
-    attempts = _Attempts(events, taken)
+    End nor Failure) and ``uncounted`` samples (of attempts that do not count).
+
+    ``records`` and ``samples`` are as of ``split``.
+    """
+    attempts = _Attempts(list(enumerate(records)), _apart(())[1])
     return {
-        "planned": len(executions_of(record for _, record in events)),
+        "planned": len(executions_of(records)),
         "completed": len(attempts.counting),
         "unfinished": attempts.unfinished,
-        "uncounted": int((~attempts.counts()).sum()),
+        "uncounted": int((~samples["complete"]).sum()),
     }
 
 

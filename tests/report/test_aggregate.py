@@ -42,7 +42,7 @@ def test_an_execution_counts_once_wherever_its_attempts_were_cut(cuts, same_numb
     per_execution = counted.groupby("execution")["batch"].apply(list)
     assert all(batches == [0, 1] for batches in per_execution)
     assert len(samples) == sum(isinstance(record, Sample) for record in records)
-    summary = aggregate.attempts_summary(records)
+    summary = aggregate.attempts_summary(*aggregate.split(records))
     assert summary["completed"] == len(complete)
     assert summary["uncounted"] == (~samples["complete"]).sum()
 

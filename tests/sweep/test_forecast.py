@@ -81,7 +81,7 @@ def test_until_tells_the_counts_that_it_would_take(project: Labctl) -> None:
         assert cell["half_width"] <= 0.0201
     capped = project.json(*ASK, "--until", "0.1%", "--at-most", "2")
     assert all(cell["half_width"] > 0.001 for cell in capped["cells"])
-    assert {cell["processes"] for cell in capped["cells"]} == {6 + 6 * 4 // 2}
+    assert {cell["processes"] for cell in capped["cells"]} == {12 + 12 * 4 // 2}
     brief = project.json(*ASK, "--until", "0.1%", "--max-time", "20s")
     assert brief["estimate_s"] == 20
 
