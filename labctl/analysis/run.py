@@ -36,8 +36,8 @@ def open_run(path: Path | str) -> Run:
         path: a run's directory (``results/<run>``) or its journal.
 
     Raises:
-        ConfigError: there is no journal, or a line of it is not a record.
-        MeasurementError: it has no header, or does not fit its own plan.
+        ConfigError: there is no journal, a line of it is not a record, or the first no header.
+        MeasurementError: its samples do not fit its own plan.
     """
     journal = Path(path)
     if journal.is_dir():

@@ -12,7 +12,7 @@ import pytest
 
 import labctl
 from labctl.analysis import Run
-from labctl.errors import ConfigError, MeasurementError
+from labctl.errors import ConfigError
 from tests.analysis.made import GUEST, METAL, Made, records
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,7 @@ def test_what_is_no_run_is_said(tmp_path):
     with pytest.raises(ConfigError, match="not a journal record"):
         labctl.open_run(tmp_path)
     (tmp_path / "journal.jsonl").write_text("")
-    with pytest.raises(MeasurementError, match="no header"):
+    with pytest.raises(ConfigError, match="does not begin with a header"):
         labctl.open_run(tmp_path)
 
 
