@@ -254,7 +254,7 @@ def conclude(session: Session, outcome: Outcome) -> None:
         )
     if outcome.lost:
         what = "\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items())
-        if read_journal(session.journal.path).pending():
+        if read_journal(session.journal.path, samples=False).pending():
             raise PartialError("not all of the sweep was done", detail=what, hint=f"go on: {again}")
         if not outcome.failed:
             raise PartialError(
@@ -263,7 +263,7 @@ def conclude(session: Session, outcome: Outcome) -> None:
                 hint=f"labctl report {session.run_id}; a sweep after `labctl up` has them again",
             )
     if outcome.failed:
-        failures = read_journal(session.journal.path).failed
+        failures = read_journal(session.journal.path, samples=False).failed
         raise MeasurementError(
             f"{len(failures)} cells failed; the others are measured",
             where=session.run_id,
@@ -276,7 +276,7 @@ def conclude(session: Session, outcome: Outcome) -> None:
 
 def _never_began(session: Session) -> bool:
     """Whether no attempt of the run was ever begun: there is nothing to keep."""
-    return not read_journal(session.journal.path).attempts
+    return not read_journal(session.journal.path, samples=False).attempts
 
 
 def _connect(

@@ -24,6 +24,7 @@ from labctl.sweep.records import (
     FactsRecord,
     Failure,
     Header,
+    PhaseRecord,
     Record,
     Sample,
 )
@@ -47,6 +48,15 @@ def header_of(records: Iterable[Record]) -> Header:
     raise MeasurementError(
         "this journal has no header", hint="its first line was lost; take another run"
     )
+
+
+def executions_of(records: Iterable[Record]) -> list[Execution]:
+    """Everything that was planned: the first phase, in the header, and all further ones."""
+    planned: list[Execution] = []
+    for record in records:
+        if isinstance(record, Header | PhaseRecord):
+            planned += record.executions
+    return planned
 
 
 def params_text(params: dict[str, Any]) -> str:
@@ -101,9 +111,13 @@ class _Attempts:
         return len(self._execution) - len(set(self._ended) | self._failed)
 
 
-def _walk(records: Iterable[Record]) -> tuple[Header, list[tuple[Sample, int, bool]], _Attempts]:
-    """Header; (sample, its opening, whether it repeats a batch of that opening); attempts."""
+def _walk(
+    records: Iterable[Record],
+) -> tuple[list[Execution], list[tuple[Sample, int, bool]], _Attempts]:
+    """What was planned; (sample, its opening, whether it repeats a batch of that opening);
+    attempts."""
     header: Header | None = None
+    planned: list[Execution] = []
     attempts = _Attempts()
     samples: list[tuple[Sample, int, bool]] = []
     seen: set[tuple[int, bool, int]] = set()
@@ -121,7 +135,12 @@ def _walk(records: Iterable[Record]) -> tuple[Header, list[tuple[Sample, int, bo
             attempts.fail(record.execution, record.attempt)
         elif isinstance(record, Header):
             header = header or record
-    return header or header_of(()), samples, attempts
+            planned += record.executions
+        elif isinstance(record, PhaseRecord):
+            planned += record.executions
+    if header is None:
+        header_of(())
+    return planned, samples, attempts
 
 
 def _plan_frame(executions: list[Execution]) -> pd.DataFrame:
@@ -178,8 +197,8 @@ def samples_frame(records: Iterable[Record]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    header, samples, attempts = _walk(records)
-    plan = _plan_frame(header.executions)
+    planned, samples, attempts = _walk(records)
+    plan = _plan_frame(planned)
     if unknown := {sample.execution for sample, _, _ in samples} - set(plan.index):
         raise MeasurementError(
             f"the journal holds samples of executions that its plan has not: {sorted(unknown)[:5]}",
@@ -281,13 +300,44 @@ def facts_frame(records: Iterable[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def stops_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """Why each cell of an adaptive sweep was measured no further, in the order of stopping.
+
+    Columns: the cell's keys (as in ``samples_frame``); reason ("narrow", "cap", "time", "boots",
+    "failed": see records.Stop); half_width: of the cell's 95 % interval as a share of its mean,
+    NaN where there is none; goal: what was asked for, likewise; boots, processes, batches:
+    counts behind it; phase: the number of the phase that was the cell's last, 0 for the first.
+    Empty where the sweep was not adaptive.
+    """
+    import pandas as pd
+
+    records = list(records)
+    cells = {e.cell.key: e.cell for e in executions_of(records)}
+    goal = next((r.until for r in records if isinstance(r, Header)), None)
+    rows = []
+    for phase in records:
+        for stop in phase.stops if isinstance(phase, PhaseRecord) else ():
+            cell = cells[stop.cell]
+            keys = {name: getattr(cell, name) for name in CELL_KEYS}
+            said = stop.model_dump(exclude={"cell"})
+            rows.append(
+                keys
+                | {"params": params_text(cell.params)}
+                | said
+                | {"goal": goal.half_width if goal else None, "phase": phase.number - 1}
+            )
+    columns = [*CELL_KEYS, "reason", "half_width", "goal", "boots", "processes", "batches", "phase"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({"half_width": "float64", "goal": "float64"})
+
+
 def attempts_summary(records: Iterable[Record]) -> dict[str, int]:
     """Counts of executions ``planned`` and ``completed``, attempts ``unfinished`` (neither
     End nor Failure) and ``uncounted`` samples (of attempts that do not count)."""
-    header, samples, attempts = _walk(records)
+    planned, samples, attempts = _walk(records)
     counting = attempts.counting()
     return {
-        "planned": len(header.executions),
+        "planned": len(planned),
         "completed": len(counting),
         "unfinished": attempts.unfinished(),
         "uncounted": sum(opening not in counting or again for _, opening, again in samples),

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labctl.errors import ConfigError
@@ -132,15 +132,33 @@ def make_plan(
 def _order(
     cells: Sequence[Cell], machine_of: Mapping[str, str], design: Design
 ) -> Iterable[Execution]:
-    numbers = itertools.count()
+    count = 0
     for machine in sorted({machine_of[cell.target] for cell in cells}):
-        own = sorted((c for c in cells if machine_of[c.target] == machine), key=lambda c: c.key)
-        for boot, round_ in itertools.product(range(design.boots), range(design.rounds)):
-            order = list(own)
-            # Not cryptography: a seeded, reproducible order is the point.
-            random.Random(f"{design.seed}/{machine}/{boot}/{round_}").shuffle(order)  # noqa: S311
-            for cell in order:
-                yield Execution(id=next(numbers), boot=boot, round=round_, cell=cell)
+        own = [cell for cell in cells if machine_of[cell.target] == machine]
+        places = itertools.product(range(design.boots), range(design.rounds))
+        for execution in shuffled(own, machine, design.seed, places, first_id=count):
+            count += 1
+            yield execution
+
+
+def shuffled(
+    cells: Iterable[Cell],
+    machine: str,
+    seed: int,
+    places: Iterable[tuple[int, int]],
+    *,
+    first_id: int,
+) -> Iterator[Execution]:
+    """All cells of a machine once in each of ``places`` (boot, round), in an order that is
+    drawn anew for each and depends on nothing but these and the seed."""
+    numbers = itertools.count(first_id)
+    own = sorted(cells, key=lambda cell: cell.key)
+    for boot, round_ in places:
+        order = list(own)
+        # Not cryptography: a seeded, reproducible order is the point.
+        random.Random(f"{seed}/{machine}/{boot}/{round_}").shuffle(order)  # noqa: S311
+        for cell in order:
+            yield Execution(id=next(numbers), boot=boot, round=round_, cell=cell)
 
 
 def _grid(
