@@ -315,8 +315,8 @@ def stops_frame(records: Iterable[Record]) -> pd.DataFrame:
     cells = {e.cell.key: e.cell for e in executions_of(records)}
     goal = next((r.until for r in records if isinstance(r, Header)), None)
     rows = []
-    for phase in records:
-        for stop in phase.stops if isinstance(phase, PhaseRecord) else ():
+    for phase in (record for record in records if isinstance(record, PhaseRecord)):
+        for stop in phase.stops:
             cell = cells[stop.cell]
             keys = {name: getattr(cell, name) for name in CELL_KEYS}
             said = stop.model_dump(exclude={"cell"})

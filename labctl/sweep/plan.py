@@ -19,9 +19,6 @@ from labctl.errors import ConfigError
 from labctl.sweep.records import Cell, Execution
 from labctl.workloads import ParamValue, Workload, find_workload, form_for
 
-CELL_OVERHEAD_S = 0.05
-"""What a cell costs besides its batches, for the estimate alone."""
-
 
 @dataclass(frozen=True)
 class Design:
@@ -60,21 +57,6 @@ class Plan:
         """Hash of what is to be executed; two plans with one digest are the same."""
         text = json.dumps([e.model_dump() for e in self.executions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def seconds(self, machines: Mapping[str, str]) -> float:
-        """Expected duration: a batch takes 1 to 2 times its least length, the first process
-        of a cell calibrates, machines work side by side."""
-        design = self.design
-        batch_s = 1.5 * design.min_batch_ms / 1000
-        each = (design.batches + design.warmup) * batch_s + CELL_OVERHEAD_S
-        total: dict[str, float] = {}
-        seen: set[str] = set()
-        for execution in self.executions:
-            machine = machines[execution.cell.target]
-            first = execution.cell.key not in seen
-            seen.add(execution.cell.key)
-            total[machine] = total.get(machine, 0.0) + each + (2 * batch_s if first else 0.0)
-        return max(total.values(), default=0.0)
 
 
 def make_plan(
