@@ -84,6 +84,11 @@ class Session:
         return len(self.journal.view.pending(retry_failed=self.retry_failed))
 
     @property
+    def adaptive(self) -> bool:
+        """Whether further phases are decided as it goes."""
+        return bool(open_cells(self.journal.view))
+
+    @property
     def estimate_s(self) -> float:
         """Expected duration of what is left, in seconds."""
         return self._seconds(self.journal.view.pending(retry_failed=self.retry_failed))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from labctl.cli.app import State, complete_workloads, split_list
 from labctl.errors import ConfigError
@@ -117,6 +118,10 @@ class Asked:
 def asks(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb the options of ``Asked`` in place of its parameter ``asked``."""
     hints = get_type_hints(Asked, include_extras=True)
+    for name, hint in hints.items():  # one environment for all verbs that take them
+        (info,) = hint.__metadata__
+        if isinstance(info, OptionInfo):
+            info.envvar = f"LABCTL_SWEEP_{name.upper()}"
     kind = inspect.Parameter.KEYWORD_ONLY
     options = [
         inspect.Parameter(name, kind, default=field.default, annotation=hints[name])

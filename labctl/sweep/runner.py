@@ -109,6 +109,7 @@ class Runner:
             for record in journal.view.records
             if isinstance(record, FactsRecord)
         }
+        self._noise_told: set[tuple[str, int, str]] = set()
         self._stop = threading.Event()
         self.outcome = Outcome(lost=dict(lost or {}))
 
@@ -239,7 +240,10 @@ class Runner:
         self._journal.append(record, durable=True)
         if moment == "start":
             for check in noise_checks(Facts.model_validate(facts)):
-                if check.status == "warn" and check.name in ("load", "processes"):
+                if check.status != "warn" or check.name not in ("load", "processes"):
+                    continue
+                if (name, boot, check.name) not in self._noise_told:
+                    self._noise_told.add((name, boot, check.name))
                     text = f"{check.name} {check.value}: {check.why}"
                     self._on_event(Event("noise", name, message=text))
 
