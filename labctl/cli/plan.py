@@ -79,7 +79,9 @@ def _print(told: Forecast, output: Output) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("target", "program", "threads", "boots", "processes", "batches", "expected ±"):
         right = heading in ("boots", "processes", "batches", "expected ±")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        table.add_column(
+            heading, justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
     for cells in _grouped(told.cells):
         cell = cells[0].cell
         params = " ".join(f"{name}={value}" for name, value in cell.params.items())
@@ -123,4 +125,4 @@ def _widths(cells: Sequence[CellForecast]) -> str:
         return "not known"
     low, high = f"{min(known):.1%}", f"{max(known):.1%}"
     text = low if low == high else f"{low} to {high}"
-    return text if len(known) == len(cells) else f"{text}, rest not known"
+    return text if len(known) == len(cells) else f"{text}, or not known"
