@@ -25,6 +25,7 @@ from labctl.stats.kalibera_jones import (
     variance_components,
 )
 from labctl.stats.nested import Nested
+from labctl.sweep.aggregate import read_run
 from labctl.sweep.journal import read_journal
 from labctl.sweep.measured import Measured, boot_seconds, measured_cells
 from labctl.sweep.phases import MOST
@@ -228,10 +229,10 @@ def _earlier(lab: Lab, run: str | None, cells: Mapping[str, Cell]) -> _Known:
         directory = _richest(lab.results_dir, cells)
     if directory is None:
         return _Known()
-    view = read_journal(directory)
+    view, samples = read_run(directory)
     known = {
         key: cell
-        for key, cell in measured_cells(view).items()
+        for key, cell in measured_cells(view, samples).items()
         if key in cells and cell.samples is not None
     }
     if not known:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from labctl.sweep.journal import Journal, JournalView, now, read_journal
+from labctl.sweep.aggregate import read_run
+from labctl.sweep.journal import Journal, JournalView, now
 from labctl.sweep.measured import boot_seconds, measured_cells, spent_seconds
 from labctl.sweep.phases import Situation, decide
 from labctl.sweep.plan import Design
 from labctl.sweep.records import Cell, Execution, Header, PhaseRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def design_of(header: Header) -> Design:
@@ -60,8 +65,8 @@ class Phases:
             PartialError: the journal cannot be written.
         """
         with self._deciding:
-            view = read_journal(self._journal.path)
-            situation = situation_of(view, machine, self._reboots)
+            view, samples = read_run(self._journal.path)
+            situation = situation_of(view, samples, machine, self._reboots)
             if situation is None or {c.cell.target for c in situation.cells.values()} & set(lost):
                 return None
             phase = decide(situation, now())
@@ -70,13 +75,15 @@ class Phases:
         return phase if phase.executions else None
 
 
-def situation_of(view: JournalView, machine: str, reboots: Mapping[str, float]) -> Situation | None:
+def situation_of(
+    view: JournalView, samples: pd.DataFrame, machine: str, reboots: Mapping[str, float]
+) -> Situation | None:
     """A machine at the end of its phase; None where there is nothing to decide yet or any more."""
     cells = open_cells(view).get(machine)
     goal = view.header.until
     if not cells or goal is None or _on(view, machine, view.pending()):
         return None
-    measured = measured_cells(view)
+    measured = measured_cells(view, samples)
     known = boot_seconds(view)
     return Situation(
         machine=machine,

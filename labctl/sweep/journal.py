@@ -12,7 +12,7 @@ import os
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ from labctl.sweep.records import (
 
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
 JOURNAL = "journal.jsonl"
-_SAMPLE = b'{"type":"sample",'
+SAMPLE = b'{"type":"sample",'
 """How the lines of samples begin: nearly all of a long journal."""
 _BLOCK = 1 << 16
 
@@ -118,19 +118,28 @@ def iterate(path: Path, *, samples: bool = True) -> Iterator[Record]:
             for number, line in enumerate(stream, 1):
                 if not line.endswith(b"\n"):
                     return
-                if not samples and line.startswith(_SAMPLE):
+                if not samples and line.startswith(SAMPLE):
                     continue
-                try:
-                    yield _ADAPTER.validate_json(line)
-                except ValidationError as error:
-                    raise ConfigError(
-                        "this line is not a journal record",
-                        where=f"{path}:{number}",
-                        detail=str(error),
-                        hint="the file was edited or is damaged; restore it or remove the line",
-                    ) from None
+                yield parse(line, path, number)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def parse(line: bytes, path: Path, number: int) -> Record:
+    """One line of a journal.
+
+    Raises:
+        ConfigError: it is not a record; names the file and line.
+    """
+    try:
+        return _ADAPTER.validate_json(line)
+    except ValidationError as error:
+        raise ConfigError(
+            "this line is not a journal record",
+            where=f"{path}:{number}",
+            detail=str(error),
+            hint="the file was edited or is damaged; restore it or remove the line",
+        ) from None
 
 
 def read_journal(path: Path, *, samples: bool = True) -> JournalView:
@@ -140,7 +149,16 @@ def read_journal(path: Path, *, samples: bool = True) -> JournalView:
         ConfigError: as ``iterate``, or the first line is not a header.
     """
     path = path / JOURNAL if path.is_dir() else path
-    records = iterate(path, samples=samples)
+    return view_of(path, iterate(path, samples=samples))
+
+
+def view_of(path: Path, records: Iterable[Record]) -> JournalView:
+    """Records of the journal at ``path``, the first of which must be a header.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    records = iter(records)
     header = next(records, None)
     if not isinstance(header, Header):
         raise ConfigError("the journal does not begin with a header", where=f"{path}:1")

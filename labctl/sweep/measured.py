@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from labctl.stats.kalibera_jones import Costs
 from labctl.stats.nested import Nested
 from labctl.sweep import aggregate
 from labctl.sweep.journal import JournalView
 from labctl.sweep.records import Cell, EndRecord, FactsRecord, Note
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEAST_PROCESS_S = 0.001
 """A process costs something, also where times are simulated."""
@@ -31,13 +35,9 @@ class Measured:
     failed: bool = False
 
 
-def measured_cells(view: JournalView) -> dict[str, Measured]:
-    """Every cell of a run that was read with its samples, by key.
-
-    Raises:
-        MeasurementError: as ``aggregate.samples_frame``.
-    """
-    frame = aggregate.counted(aggregate.samples_frame([view.header, *view.records]))
+def measured_cells(view: JournalView, samples: pd.DataFrame) -> dict[str, Measured]:
+    """Every cell of a run, by key; ``samples`` as ``aggregate.samples_frame`` has them."""
+    frame = aggregate.counted(samples)
     frame = frame.assign(_boot=aggregate.boot_labels)
     totals = {r.execution: r.total_ns for r in view.records if isinstance(r, EndRecord)}
     cells = {e.id: e.cell for e in view.executions}
@@ -45,16 +45,16 @@ def measured_cells(view: JournalView) -> dict[str, Measured]:
     found = {cell.key: Measured(cell, None, None, cell.key in failed) for cell in cells.values()}
     keys = frame["execution"].map({number: cell.key for number, cell in cells.items()})
     for key, rows in frame.groupby(keys, sort=False):
-        samples = Nested.from_labels(
+        nested = Nested.from_labels(
             rows["us_per_op"], rows["_boot"], rows["execution"],
             periods=rows["boot"], rounds=rows["round"],
         )  # fmt: skip
         batch_s = float(rows["wall_ns"].mean()) / 1e9
         total_s = sum(totals[number] for number in rows["execution"].unique()) / 1e9
-        process_s = (total_s - float(rows["wall_ns"].sum()) / 1e9) / samples.n_processes
+        process_s = (total_s - float(rows["wall_ns"].sum()) / 1e9) / nested.n_processes
         costs = Costs(batch=max(batch_s, 1e-9), process=max(process_s, LEAST_PROCESS_S))
         cell = found[str(key)].cell
-        found[str(key)] = Measured(cell, samples, costs, cell.key in failed)
+        found[str(key)] = Measured(cell, nested, costs, cell.key in failed)
     return found
 
 

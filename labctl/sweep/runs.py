@@ -86,8 +86,7 @@ def write_samples(directory: Path) -> None:
     """Write ``samples.parquet`` beside a journal, from it and nothing else."""
     from labctl.sweep.aggregate import write_parquet
 
-    view = read_journal(directory)
-    write_parquet(directory, [view.header, *view.records])
+    write_parquet(directory)
 
 
 def _journals(results: Path) -> list[Path]:

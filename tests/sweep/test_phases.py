@@ -12,7 +12,7 @@ from scipy import stats
 from labctl.stats.kalibera_jones import Costs
 from labctl.stats.nested import Nested
 from labctl.sweep.adaptive import open_cells, situation_of
-from labctl.sweep.aggregate import stops_frame
+from labctl.sweep.aggregate import samples_frame, stops_frame
 from labctl.sweep.journal import JOURNAL, JournalView, read_journal
 from labctl.sweep.measured import Measured
 from labctl.sweep.phases import Situation, decide, half_width
@@ -182,7 +182,8 @@ def test_at_each_instant_there_is_something_to_measure_or_the_same_decision_to_t
     decisions = 0
     for cut in range(len(whole.records) + 1):
         view = JournalView(whole.path, whole.header, whole.records[:cut])
-        situation = situation_of(view, "m", {})
+        samples = samples_frame([view.header, *view.records])
+        situation = situation_of(view, samples, "m", {})
         if situation is None:
             assert view.pending() or not open_cells(view)
             continue
