@@ -168,11 +168,17 @@ def _further(wanted: int, there: int) -> int:
 
 
 def _within_cap(now: Situation, wanted: Counts) -> Counts:
-    """The counts cut down to the batches that are left, the lower level first; no rounds if
+    """The counts cut down to the batches that are left, the lower levels first; no rounds if
     there is none to be had."""
-    processes = int(now.batches_left / (wanted.batches + now.design.warmup) + 1e-9)
-    boots = min(wanted.boots, processes)
-    return replace(wanted, boots=boots, rounds=min(wanted.rounds, processes // max(boots, 1)))
+    warmup, left = now.design.warmup, now.batches_left + 1e-9
+    if not wanted.boots:
+        return replace(wanted, rounds=min(wanted.rounds, int(left / (wanted.batches + warmup))))
+    boots = min(wanted.boots, int(left / (1 + warmup)))
+    if not boots:
+        return replace(wanted, boots=0, rounds=0)
+    batches = min(wanted.batches, int(left / boots) - warmup)
+    rounds = min(wanted.rounds, int(left / boots / (batches + warmup)))
+    return Counts(batches, rounds, boots)
 
 
 def _within_time(now: Situation, wanted: Counts, cells: Mapping[str, Measured]) -> Counts:

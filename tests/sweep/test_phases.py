@@ -141,6 +141,18 @@ def test_boots_are_added_where_targets_are_rebooted(tmp_path: Path) -> None:
     assert sorted(set(boots)) == [3, 4, 5]
 
 
+def test_near_the_cap_boots_are_kept_and_their_processes_get_shorter(tmp_path: Path) -> None:
+    design = Design(rounds=1, boots=3, batches=3, warmup=1, seed=7)
+    run = Drawn(
+        tmp_path, {"guest": "m"}, design, Goal(half_width=0.5, at_most=3),
+        Noise(batch=0.2, process=0.01, boot=0.001), reboots={"guest": 20.0},
+    )  # fmt: skip
+    first, last = run.finish()
+    assert (first.boots, first.rounds) == (3, 1)
+    assert 3 * (first.batches + 1) <= 2 * 3 * 4
+    assert {stop.boots for stop in last.stops} == {6}
+
+
 def test_a_cell_whose_boots_vary_and_cannot_be_added_says_so(tmp_path: Path) -> None:
     run = Drawn(
         tmp_path, {"guest": "m"}, BOOTS, Goal(half_width=0.01), Noise(boot=0.1),
