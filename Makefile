@@ -1,6 +1,6 @@
 # Two commands:  make demo   sets up this machine and measures it against a Linux guest
 #                make test   sets up and passes the tests
-.PHONY: demo test test-fast lint lock benchmark wheel
+.PHONY: demo test test-fast lint lock benchmark truth aa wheel
 
 LABCTL = $(CURDIR)/.venv/bin/labctl
 
@@ -38,7 +38,18 @@ lock:
 benchmark:
 	@tools/setup run
 	.venv/bin/python benchmarks/cell_overhead.py
+	.venv/bin/python benchmarks/effects_speed.py
 	.venv/bin/python benchmarks/eptest_cost.py
+
+# Are the statistics true? Simulated experiments; the tables go into docs/method.md.
+truth:
+	@tools/setup run
+	.venv/bin/python benchmarks/truth.py --write docs/method.md
+
+# Is this machine called different from itself? Some minutes of measuring; a row in docs/method.md.
+aa:
+	@tools/setup run
+	.venv/bin/python benchmarks/aa.py
 
 wheel:
 	.venv/bin/python -m build --no-isolation --wheel

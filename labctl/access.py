@@ -8,7 +8,7 @@ from pathlib import Path
 
 from labctl import guests
 from labctl.errors import ConfigError
-from labctl.lab import Lab, LocalSpec, VMSpec
+from labctl.lab import Lab, LocalSpec, SimSpec, VMSpec
 from labctl.provision import not_running
 
 
@@ -16,6 +16,10 @@ def login_command(lab: Lab, name: str, command: Sequence[str]) -> list[str]:
     """The command line that opens a shell on a target, or runs ``command`` there: one word
     is a shell command, several are a program and its arguments."""
     spec = lab.targets[name]
+    if isinstance(spec, SimSpec):
+        raise ConfigError(
+            f"{name} is simulated: there is nothing to log in to", where=lab.place("targets", name)
+        )
     line = command[0] if len(command) == 1 else shlex.join(command)
     if isinstance(spec, LocalSpec):
         return ["sh", "-c", line] if command else ["sh"]

@@ -11,12 +11,17 @@ from labctl.errors import ConfigError
 from labctl.lab import Lab
 from labctl.observe.facts import collect
 from labctl.sweep.plan import TargetInfo
+from labctl.targets import SimTarget
 from labctl.targets.base import Target
 
 # What of a guest's record must not change within a run.
 _VIRTUAL = (
     "image",
     "image_key",
+    "kernel_spec",
+    "kernel_package",
+    "kernel_key",
+    "kernel_digest",
     "accelerator",
     "vcpus",
     "memory_mib",
@@ -44,6 +49,8 @@ def facts_of(lab: Lab, target: Target) -> dict[str, Any]:
         },
     }
     hardware = provision.describe(lab, target.name)
+    if isinstance(target, SimTarget):
+        return target.facts() | programs
     return collect(target).model_dump(mode="json") | hardware | programs
 
 
@@ -51,13 +58,18 @@ def identity_of(lab: Lab, target: Target, info: TargetInfo) -> dict[str, Any]:
     """What must not change within a run: machine, system, kernel, programs, virtual hardware."""
     kernel = target.run("uname -r").stdout.strip()
     hardware = provision.describe(lab, target.name)
-    return {
-        "kind": target.kind,
-        "machine": target.machine,
-        "system": info.system,
-        "kernel": kernel,
-        "builds": builds_on(target),
-    } | {key: hardware[key] for key in _VIRTUAL if key in hardware}
+    model = {"model": target.model_digest} if isinstance(target, SimTarget) else {}
+    return (
+        {
+            "kind": target.kind,
+            "machine": target.machine,
+            "system": info.system,
+            "kernel": kernel,
+            "builds": builds_on(target),
+        }
+        | model
+        | {key: hardware[key] for key in _VIRTUAL if key in hardware}
+    )
 
 
 def check_same(

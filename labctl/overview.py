@@ -17,7 +17,7 @@ from labctl.images.box import box_label, box_path, guest_options, provider_optio
 from labctl.images.catalogue import Hardware, Recipe
 from labctl.images.export import export_key
 from labctl.lab import Lab
-from labctl.lab.model import LocalSpec, SSHSpec
+from labctl.lab.model import LocalSpec, SimSpec, SSHSpec
 
 
 def describe(lab: Lab, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
@@ -27,13 +27,14 @@ def describe(lab: Lab, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
         "path": str(lab.path.resolve()),
         "targets": [_target(lab, name, catalogue) for name in lab.targets],
         "pairs": [pair.model_dump() for pair in lab.pairs],
+        "margin": lab.margin,
     }
 
 
 def _target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> dict[str, Any]:
     spec = lab.targets[name]
     common = {"name": name, "kind": spec.kind, "machine": lab.machine_of(name)}
-    if isinstance(spec, LocalSpec):
+    if isinstance(spec, LocalSpec | SimSpec):
         return common
     if isinstance(spec, SSHSpec):
         identity = str(spec.identity) if spec.identity else None
@@ -47,7 +48,8 @@ def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
     spec, plan = lab.vm(name), resolve(lab, name, recipe)
     accelerator = _accelerator(spec.accel or "auto")
     cpu = plan.cpu(accelerator["chosen"])
-    label = box_label(recipe, plan.settings)
+    kernel = plan.kernel.text if plan.kernel else ""
+    label = box_label(recipe, plan.settings, kernel)
     uri = lab.hypervisors[spec.hypervisor].uri
     return {
         "image": recipe.name,
@@ -61,6 +63,7 @@ def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
         "tunables": dict(plan.settings.tunables),
         "sysctls": dict(plan.settings.sysctls),
         "cmdline": plan.settings.cmdline,
+        "kernel": kernel,
         "ssh": {"user": recipe.ssh.user, "identity": str(user_key(lab))},
         "vagrant": {
             "box": f"labctl/{label}",

@@ -10,20 +10,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labctl import guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
 from labctl.deploy import summary as deployed_words
-from labctl.errors import LabctlError, UnavailableError
+from labctl.errors import ConfigError, LabctlError, UnavailableError
 from labctl.images.catalogue import Recipe
-from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
+from labctl.lab import Lab, LocalSpec, SimSpec, SSHSpec, VMSpec
 from labctl.paths import data_dir, private_dir
 from labctl.targets import LocalTarget, SSHTarget, check
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
+
+if TYPE_CHECKING:
+    from labctl.targets.sim import SimTarget
 
 Progress = Callable[..., None]
 """``progress(who, stage, fraction=None, detail="")``"""
@@ -78,6 +82,11 @@ def vms_of(lab: Lab, names: Sequence[str]) -> list[str]:
     return [name for name in names if isinstance(lab.targets[name], VMSpec)]
 
 
+def disposable_of(lab: Lab, names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that ``destroy`` removes: guests, and what is simulated."""
+    return [name for name in names if isinstance(lab.targets[name], VMSpec | SimSpec)]
+
+
 def make_target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
     """The Target that the lab file declares as ``name``, not yet connected.
 
@@ -100,7 +109,28 @@ def make_target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
             can_reboot=spec.reboot,
             legacy_algorithms=spec.legacy_ssh,
         )
+    if isinstance(spec, SimSpec):
+        return _simulated(lab, name, spec)
     return LocalTarget(name=name, workdir=_local_workdir(lab, spec), machine=lab.machine_of(name))
+
+
+def _simulated(lab: Lab, name: str, spec: SimSpec) -> SimTarget:
+    from labctl.targets.sim import SimTarget, simulated_facts
+
+    try:
+        facts = simulated_facts(spec.facts, guest=spec.guest)
+    except ConfigError as error:
+        error.where = lab.place("targets", name, "facts", error.where)
+        raise
+    return SimTarget(
+        name,
+        home=private_dir(lab.state_dir / "simulated" / spec.machine),
+        times=spec.times,
+        machine=lab.machine_of(name),
+        seed=spec.seed,
+        can_reboot=spec.reboot,
+        facts=facts,
+    )
 
 
 def up(
@@ -151,16 +181,18 @@ def up(
             ):
                 target = early[name].result()
             else:
-                progress(name, "waiting for SSH")
-                target = make_target(lab, name, catalogue)
-                guests.wait_ready(
-                    target,
-                    guest.watcher,
-                    booting=guest.started,
-                    deadline=time.monotonic() + timeout,
-                )
+                try:
+                    target = _wait(lab, name, catalogue, guest, progress, timeout)
+                except guests.HeldError as error:
+                    guest = guests.start_without_kvm(
+                        lab, name, catalogue, guest, error, progress=progress
+                    )
+                    result.accelerator, result.notice = guest.accelerator, guest.notice
+                    target = _wait(lab, name, catalogue, guest, progress, timeout)
             # A sweep compares checksums before it measures; `up` is to be quick.
-            if is_current(target, workloads, binaries=binaries_of(lab, name), sums=False):
+            if _simulates(lab, name) or is_current(
+                target, workloads, binaries=binaries_of(lab, name), sums=False
+            ):
                 current.add(name)
             else:
                 check(target)
@@ -237,7 +269,8 @@ def deploy(
     def reach(name: str) -> None:
         try:
             target = _connected(lab, name, catalogue)
-            check(target)
+            if not _simulates(lab, name):
+                check(target)
             targets[name] = target
         except LabctlError as error:
             failed[name] = DeployResult(target=name, ok=False, changed=False, error=error)
@@ -258,7 +291,9 @@ def _deploy(
     def look(name: str) -> None:
         target, given = targets[name], binaries.get(name)
         try:
-            if force or not is_current(target, workloads, binaries=given):
+            if _simulates(lab, name):
+                done[name] = DeployResult(target=name, ok=True, changed=False, error=None)
+            elif force or not is_current(target, workloads, binaries=given):
                 stale.append(target)
             else:
                 done[name] = DeployResult(target=name, ok=True, changed=False, error=None)
@@ -271,7 +306,7 @@ def _deploy(
             progress(target.name, "deploying")
         failed = {name for name, result in done.items() if not result.ok}
         done |= deploy_workloads(
-            [target for name, target in targets.items() if name not in failed],
+            [t for n, t in targets.items() if n not in failed and not _simulates(lab, n)],
             workloads,
             workloads_dir=data_dir("workloads"),
             private_dir=private_dir(lab.state_dir / "ansible"),
@@ -284,7 +319,8 @@ def _deploy(
 
 def binaries_of(lab: Lab, name: str) -> Path | None:
     """The directory of programs made elsewhere for a target; relative to the lab file."""
-    given = lab.targets[name].binaries
+    spec = lab.targets[name]
+    given = None if isinstance(spec, SimSpec) else spec.binaries
     return lab.path.resolve().parent / given if given else None
 
 
@@ -294,8 +330,14 @@ def down(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | L
 
 
 def destroy(lab: Lab, names: Sequence[str]) -> dict[str, str | LabctlError]:
-    """Remove guests with their disks and keys."""
-    return guests.remove(lab, vms_of(lab, names))
+    """Remove guests with their disks and keys, and what is kept of simulated machines."""
+    done: dict[str, str | LabctlError] = {}
+    for name in names:
+        spec = lab.targets[name]
+        if isinstance(spec, SimSpec):
+            _simulated(lab, name, spec).forget()
+            done[name] = "removed"
+    return done | guests.remove(lab, vms_of(lab, names))
 
 
 def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> list[StatusRow]:
@@ -312,11 +354,16 @@ def status(lab: Lab, names: Sequence[str], catalogue: Mapping[str, Recipe]) -> l
             row.address = f"{spec.user}@{spec.host}:{spec.port}"
         elif isinstance(spec, LocalSpec):
             row.address = "this machine"
+        elif isinstance(spec, SimSpec):
+            row.address = "simulated"
         elif row.state != "running":
             return
         try:
             target = _connected(lab, name, catalogue)
             row.state = row.state or "reachable"
+            if isinstance(spec, SimSpec):
+                target.close()
+                return
             row.deployed = deployed_words(
                 target, sorted(load_workloads()), binaries=binaries_of(lab, name)
             )
@@ -357,9 +404,41 @@ def reboot(lab: Lab, target: Target, catalogue: Mapping[str, Recipe], *, timeout
     started = guests.start(lab, [name], catalogue, progress=lambda *_, **__: None)[name]
     if isinstance(started, LabctlError):
         raise started
-    guests.wait_ready(target, started.watcher, booting=True, deadline=deadline)
+    guests.wait_ready(
+        target,
+        started.watcher,
+        booting=True,
+        deadline=deadline,
+        check=partial(guests.check_runs, lab, name),
+    )
     if target.boot_id() == before:
         raise UnavailableError("it was not rebooted: its boot identity is the same", where=name)
+
+
+def _wait(
+    lab: Lab,
+    name: str,
+    catalogue: Mapping[str, Recipe],
+    guest: guests.Started,
+    progress: Progress,
+    timeout: float,
+) -> Target:
+    """A guest's target, connected, once it answers."""
+    progress(name, "waiting for SSH")
+    target = make_target(lab, name, catalogue)
+    guests.wait_ready(
+        target,
+        guest.watcher,
+        booting=guest.started,
+        deadline=time.monotonic() + timeout,
+        check=partial(guests.check_runs, lab, name),
+    )
+    return target
+
+
+def _simulates(lab: Lab, name: str) -> bool:
+    """Whether a target only simulates its programs: nothing is compiled there."""
+    return isinstance(lab.targets[name], SimSpec)
 
 
 def _local_workdir(lab: Lab, spec: LocalSpec) -> str:

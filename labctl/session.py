@@ -6,7 +6,6 @@ This is what the ``sweep`` verb calls; ``labctl.sweep`` has the parts.
 from __future__ import annotations
 
 import contextlib
-import platform
 import shlex
 import shutil
 import signal
@@ -26,42 +25,39 @@ from labctl.errors import (
 )
 from labctl.identity import check_same, facts_of, identity_of
 from labctl.images.catalogue import Recipe
-from labctl.lab import Lab, LocalSpec, SSHSpec, VMSpec
+from labctl.lab import Lab, SSHSpec
+from labctl.request import (
+    Preview,
+    Request,
+    new_seed,
+    one_boot_notices,
+    plan_of,
+    preview,
+    reboot_seconds,
+    system_of,
+)
+from labctl.sweep.adaptive import Phases, design_of, open_cells
 from labctl.sweep.journal import Journal, create_run, now, read_journal
-from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
-from labctl.sweep.records import Header, Note
+from labctl.sweep.plan import TargetInfo
+from labctl.sweep.price import Prices, longest, prices_by_machine
+from labctl.sweep.records import Execution, Header, Note, PhaseRecord
 from labctl.sweep.runner import Event, Outcome, Runner
 from labctl.sweep.runs import find_run
 from labctl.targets.base import Target
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
+__all__ = [
+    "Preview",
+    "Request",
+    "Session",
+    "conclude",
+    "new_seed",
+    "preview",
+    "resume",
+    "start",
+]
+
 REBOOT_TIMEOUT_S = 300.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a sweep is asked to measure.
-
-    Attributes:
-        threads: None for each manifest's own.
-        named: whether the targets were asked for by name. Then all of them must be there;
-            else ("all of the lab") those that are not up are left out, and it is said.
-    """
-
-    workloads: Sequence[str]
-    targets: Sequence[str]
-    threads: Sequence[int] | None
-    params: Mapping[str, Sequence[str]]
-    design: Design
-    named: bool = False
-
-
-@dataclass(frozen=True)
-class Preview:
-    """A plan before anything was contacted, and its expected duration."""
-
-    plan: Plan
-    estimate_s: float
 
 
 @dataclass
@@ -88,12 +84,14 @@ class Session:
         return len(self.journal.view.pending(retry_failed=self.retry_failed))
 
     @property
+    def adaptive(self) -> bool:
+        """Whether further phases are decided as it goes."""
+        return bool(open_cells(self.journal.view))
+
+    @property
     def estimate_s(self) -> float:
         """Expected duration of what is left, in seconds."""
-        header = self.journal.view.header
-        design = Design(**{name: getattr(header, name) for name in Design.__dataclass_fields__})
-        plan = Plan(design, tuple(self.journal.view.pending(retry_failed=self.retry_failed)), ())
-        return plan.seconds({name: self.lab.machine_of(name) for name in self.lab.targets})
+        return self._seconds(self.journal.view.pending(retry_failed=self.retry_failed))
 
     def run(self, *, on_event: Callable[[Event], None], limit_s: int) -> Outcome:
         """Measure what is left. SIGINT and SIGTERM end it soon, with all samples kept."""
@@ -108,6 +106,8 @@ class Session:
             limit_s=limit_s,
             retry_failed=self.retry_failed,
             lost=self.missing,
+            next_phase=self._phases(on_event).next,
+            machines=list(open_cells(self.journal.view)),
         )
         try:
             with _stopped_by_signals(runner):
@@ -120,35 +120,17 @@ class Session:
             for target in self.targets.values():
                 target.close()
 
+    def _phases(self, on_event: Callable[[Event], None]) -> Phases:
+        def tell(phase: PhaseRecord) -> None:
+            on_event(Event("phase", phase.machine, phase=phase))
 
-def new_seed() -> int:
-    """A seed from the clock; recorded with the run."""
-    return int(time.time())
+        return Phases(self.journal, reboots=reboot_seconds(self.lab, self.targets), on_phase=tell)
 
-
-def preview(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> Preview:
-    """The plan of a request from the lab file alone; only an ``ssh`` target is contacted,
-    since nothing else says what system it runs.
-
-    Raises:
-        ConfigError: as ``make_plan``.
-        UnavailableError: an ``ssh`` target does not answer.
-    """
-    infos = []
-    for name in request.targets:
-        spec = lab.targets[name]
-        if isinstance(spec, VMSpec):
-            system: str = catalogue[spec.image].system
-        elif isinstance(spec, LocalSpec):
-            system = platform.system().lower()
-        else:
-            target = provision.make_target(lab, name, catalogue)
-            target.connect()
-            system = _system(target)
-            target.close()
-        infos.append(TargetInfo(name, system, lab.machine_of(name)))
-    plan = _plan(request, infos, load_workloads())
-    return Preview(plan, plan.seconds({info.name: info.machine for info in infos}))
+    def _seconds(self, executions: Sequence[Execution]) -> float:
+        machines = {name: self.lab.machine_of(name) for name in self.lab.targets}
+        prices = Prices(reboot_seconds(self.lab, self.targets))
+        design = design_of(self.journal.view.header)
+        return longest(prices_by_machine(executions, machines, design, prices))
 
 
 def start(
@@ -173,7 +155,7 @@ def start(
         raise _cannot_be_had(missing, f"cannot be measured: {', '.join(missing)}")
     left_out = [_left_out(name, error) for name, error in missing.items()]
     infos = {name: _info(target, known) for name, target in targets.items()}
-    plan = _plan(request, list(infos.values()), known)
+    plan = plan_of(request, list(infos.values()), known)
     used = {execution.cell.target for execution in plan.executions}
     header = Header(
         run=_run_id(request, lab),
@@ -185,17 +167,25 @@ def start(
         plan_digest=plan.digest,
         executions=list(plan.executions),
         skipped=[*plan.skipped, *left_out],
+        until=request.until,
         **asdict(plan.design),
     )
+    one_boot = one_boot_notices(lab, request.design, sorted(used))
     directory = create_run(lab.results_dir, header)
     for name in set(targets) - used:
         targets.pop(name).close()
+    journal = Journal(directory)
+    for name, text in one_boot.items():
+        journal.append(Note(time=now(), target=name, message=text))
     return Session(
         lab,
         catalogue,
-        Journal(directory),
+        journal,
         targets,
-        notices=[f"left out: {text}" for text in [*left_out, *plan.skipped]],
+        notices=[
+            *(f"left out: {text}" for text in [*left_out, *plan.skipped]),
+            *(f"{name}: {text}" for name, text in one_boot.items()),
+        ],
         missing=missing,
     )
 
@@ -215,6 +205,7 @@ def resume(
     try:
         header = journal.view.header
         needed = {e.cell.target for e in journal.view.pending(retry_failed=retry_failed)}
+        needed |= {c.target for cells in open_cells(journal.view).values() for c in cells}
         for name in sorted(needed - set(lab.targets)):
             raise ConfigError(
                 f"the run {header.run} needs the target {name!r}",
@@ -254,7 +245,8 @@ def conclude(session: Session, outcome: Outcome) -> None:
         )
     if outcome.lost:
         what = "\n".join(f"{name}: {error.message}" for name, error in outcome.lost.items())
-        if read_journal(session.journal.path).pending():
+        left = read_journal(session.journal.path, samples=False)
+        if left.pending() or open_cells(left):
             raise PartialError("not all of the sweep was done", detail=what, hint=f"go on: {again}")
         if not outcome.failed:
             raise PartialError(
@@ -263,7 +255,7 @@ def conclude(session: Session, outcome: Outcome) -> None:
                 hint=f"labctl report {session.run_id}; a sweep after `labctl up` has them again",
             )
     if outcome.failed:
-        failures = read_journal(session.journal.path).failed
+        failures = read_journal(session.journal.path, samples=False).failed
         raise MeasurementError(
             f"{len(failures)} cells failed; the others are measured",
             where=session.run_id,
@@ -276,7 +268,7 @@ def conclude(session: Session, outcome: Outcome) -> None:
 
 def _never_began(session: Session) -> bool:
     """Whether no attempt of the run was ever begun: there is nothing to keep."""
-    return not read_journal(session.journal.path).attempts
+    return not read_journal(session.journal.path, samples=False).attempts
 
 
 def _connect(
@@ -307,7 +299,7 @@ def _left_out(name: str, error: LabctlError) -> str:
 
 def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:
     """System and capabilities, asked of the target itself."""
-    system = _system(target)
+    system = system_of(target)
     capabilities = {}
     for workload in known.values():
         if system in workload.systems:
@@ -317,21 +309,6 @@ def _info(target: Target, known: Mapping[str, Workload]) -> TargetInfo:
             if isinstance(line, Capabilities):
                 capabilities[workload.program] = line.params
     return TargetInfo(target.name, system, target.machine, capabilities)
-
-
-def _system(target: Target) -> str:
-    return target.run("uname -s").stdout.strip().lower()
-
-
-def _plan(request: Request, infos: Sequence[TargetInfo], known: Mapping[str, Workload]) -> Plan:
-    return make_plan(
-        workloads=request.workloads,
-        targets=infos,
-        known=known,
-        threads=request.threads,
-        params=request.params,
-        design=request.design,
-    )
 
 
 def _run_id(request: Request, lab: Lab) -> str:

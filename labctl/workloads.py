@@ -116,11 +116,6 @@ def form_for(workload: Workload, system: str, known: dict[str, Workload]) -> Wor
     return other if other and system in other.systems else None
 
 
-def questions() -> dict[str, str]:
-    """What the growth of each workload means, from its manifest."""
-    return {name: workload.question for name, workload in load_workloads().items()}
-
-
 # -- the batch protocol, version 1 ------------------------------------------------
 
 

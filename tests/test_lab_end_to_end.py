@@ -94,6 +94,22 @@ def test_boots_are_real_boots(lab: Labctl) -> None:
     assert boots[0] != boots[1]
 
 
+def test_boots_are_added_until_the_interval_is_narrow(lab: Labctl) -> None:
+    design = ("eptest", "--targets", "linux", "--threads", "1", "--rounds", "1", "--boots", "3")
+    done = lab.json("sweep", *design, "--min-batch-ms", "10", "--until", "100%", "--at-most", "3")
+    view = read_journal(lab.directory / "results" / done["run"])
+    (stop,) = [stop for phase in view.phases for stop in phase.stops]
+    assert stop.boots >= 6
+    assert stop.reason in ("narrow", "cap")
+    identities = {r.boot_id for r in view.records if isinstance(r, FactsRecord)}
+    assert len(identities) == stop.boots
+    told = lab.json("plan", *design[:-1], "4", "--min-batch-ms", "10", "--from", done["run"])
+    (machine,) = told["machines"]
+    assert machine["reboots"] == 3
+    assert machine["reboot_s"] > 3
+    assert told["cells"][0]["half_width"] is not None
+
+
 def test_a_guest_that_dies_in_a_sweep_is_left_out_and_the_run_resumes(lab: Labctl) -> None:
     sweep = ("sweep", "eptest", "--threads", "1", "--rounds", "12", "--min-batch-ms", "100")
     before = set((lab.directory / "results").glob("*"))

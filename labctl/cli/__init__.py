@@ -32,6 +32,7 @@ def run(arguments: list[str]) -> int:
         export,
         images,
         lab,
+        plan,
         show,
         sweeps,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,6 +63,7 @@ def export(
 
     Example: `labctl image export netbsd-6.1.5 --format raw`
     """
+    from labctl.guests import kernels
     from labctl.images import export as exporting
     from labctl.images.box import box_label, box_path, plain_settings
     from labctl.images.catalogue import find_recipe
@@ -73,11 +75,11 @@ def export(
     name = hostname or image.replace(".", "-").replace("_", "-")
     if not _NAME.match(name):
         raise ConfigError(f"{name!r} is no host name", hint="letters, digits and hyphens")
-    settings, hardware = plain_settings(recipe), recipe.hardware
+    settings, hardware, plan = plain_settings(recipe), recipe.hardware, None
     if target:
         plan = _plan(found, target, recipe)
         settings, hardware = plan.settings, plan.hardware
-    label = box_label(recipe, settings)
+    label = box_label(recipe, settings, plan.kernel.text if plan and plan.kernel else "")
     if form is Form.box and output is None:
         box_path(label).parent.mkdir(parents=True, exist_ok=True)
     path = output or (box_path(label) if form is Form.box else Path(f"{label}.{form}"))
@@ -89,6 +91,9 @@ def export(
         def progress(stage: str, part: float | None, text: str) -> None:
             steps.update(image, stage, part, text)
 
+        if plan and plan.kernel:
+            kernel = kernels.get(found.lab, target, recipe, plan, progress)
+            settings = replace(settings, kernel=kernel)
         done = exporting.export(
             ImageStore().build(recipe, progress=progress),
             path,

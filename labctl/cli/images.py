@@ -28,16 +28,20 @@ Image = Annotated[
 
 @image_app.command("ls")
 def list_images(context: typer.Context, json: Json = False) -> None:
-    """List the images of the catalogue, and which are built.
+    """List the images of the catalogue, which are built, and the kernels that were fetched.
 
     Example: `labctl image ls`
     """
+    from labctl.images.kernels import KernelStore
     from labctl.images.store import ImageStore
 
     found = state(context)
-    rows = ImageStore().list()
+    rows, kernels = ImageStore().list(), KernelStore().list()
     if json:
-        found.output.json(images=[row.as_dict() for row in rows])
+        found.output.json(
+            images=[row.as_dict() for row in rows],
+            kernels=[kernel.as_dict() for kernel in kernels],
+        )
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("image", "state", "size", "downloaded", "built", "summary"):
@@ -51,6 +55,14 @@ def list_images(context: typer.Context, json: Json = False) -> None:
             row.built[:16] or "-",
             row.summary,
         )
+    found.output.table(table)
+    if not kernels:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("kernel", "release", "size", "key"):
+        table.add_column(heading, no_wrap=heading == "key")
+    for kernel in kernels:
+        table.add_row(kernel.spec, kernel.release, size(kernel.size_bytes), kernel.key)
     found.output.table(table)
 
 
@@ -155,14 +167,23 @@ def refuse_if_used(image: str) -> None:
 
 @image_app.command("rm")
 def remove(context: typer.Context, image: Image, yes: Yes = False) -> None:
-    """Remove a built image; guests that run on it must be destroyed first.
+    """Remove a built image, or a kernel by what was asked for or its key.
 
-    Example: `labctl image rm debian-12`
+    Guests that run on an image must be destroyed first. A kernel is fetched anew when a guest
+    that has it is next started.
+
+    Example: `labctl image rm debian-12`, `labctl image rm debian/bullseye`
     """
     from labctl.images.catalogue import find_recipe
+    from labctl.images.kernels import KernelStore
     from labctl.images.store import ImageStore
 
     found = state(context)
+    if any(image in (kernel.spec, kernel.key) for kernel in KernelStore().list()):
+        confirm(f"Remove the kernel {image}?", yes=yes)
+        KernelStore().remove(image)
+        found.output.say(f"{image}: removed")
+        return
     find_recipe(image)
     refuse_if_used(image)
     confirm(f"Remove the built image {image}?", yes=yes)

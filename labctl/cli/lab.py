@@ -103,14 +103,16 @@ def down(
 def destroy(
     context: typer.Context, targets: Targets = None, file: LabFile = None, yes: Yes = False
 ) -> None:
-    """Remove guests with their disks and keys. Images, results and other targets stay.
+    """Remove guests with their disks and keys, and what is kept of simulated machines.
+
+    Images, results and other targets stay.
 
     Example: `labctl destroy linux --yes`
     """
     from labctl import provision
 
     found = state(context)
-    names = provision.vms_of(found.lab, found.select(targets))
+    names = provision.disposable_of(found.lab, found.select(targets))
     if names:
         confirm(f"Remove {', '.join(names)} with their disks?", yes=yes)
     report_each(found, provision.destroy(found.lab, names))

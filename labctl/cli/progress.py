@@ -1,9 +1,13 @@
-"""The display of a running sweep: cells done, the one that runs, time left."""
+"""The display of a running sweep: cells done, the one that runs, time left.
+
+An adaptive sweep's total grows with each phase that is decided.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,8 +18,16 @@ from labctl.cli.output import Output, seconds
 
 if TYPE_CHECKING:
     from labctl.session import Session
+    from labctl.sweep.records import PhaseRecord, StopReason
     from labctl.sweep.runner import Event
 
+REASONS: dict[StopReason, str] = {
+    "narrow": "narrow enough",
+    "cap": "at the cap of --at-most",
+    "time": "out of --max-time",
+    "boots": "that only more boots would narrow",
+    "failed": "failed",
+}
 PLAIN_INTERVAL_S = 10.0
 """How often a line is printed where there is no terminal to redraw."""
 
@@ -28,6 +40,7 @@ class SweepDisplay:
         self._total = session.pending
         self._estimate_s = session.estimate_s
         self._run = session.run_id
+        self._adaptive = session.adaptive
         self._lock = threading.Lock()
         self._done = 0
         self._begun = self._said = time.monotonic()
@@ -43,8 +56,9 @@ class SweepDisplay:
         self._task = self._progress.add_task("", total=self._total)
 
     def __enter__(self) -> Self:
+        more = ", then as many as it takes" if self._adaptive else ""
         self._output.say(
-            f"run {self._run}: {self._total} processes, about {seconds(self._estimate_s)}"
+            f"run {self._run}: {self._total} processes, about {seconds(self._estimate_s)}{more}"
         )
         if self._live:
             self._progress.start()
@@ -69,6 +83,8 @@ class SweepDisplay:
                 self._output.warn(f"{event.target}: {event.message}")
             elif event.kind == "boot":
                 self._output.say(f"{event.target}: {event.message}")
+            elif event.phase:
+                self._grow(event.phase)
             if event.kind in ("boot", "facts"):
                 self._progress.update(
                     self._task, description=escape(f"{event.target}: {event.message}")
@@ -80,6 +96,20 @@ class SweepDisplay:
                 self._progress.update(self._task, description=escape(text))
             if not self._live and time.monotonic() - self._said > PLAIN_INTERVAL_S:
                 self._plain()
+
+    def _grow(self, phase: PhaseRecord) -> None:
+        """A machine's next phase, or that it has none."""
+        reasons = Counter(stop.reason for stop in phase.stops)
+        stopped = ", ".join(f"{count} {REASONS[reason]}" for reason, count in reasons.items())
+        text = f"{phase.machine}: cells stopped: {stopped or 'none'}"
+        if phase.executions:
+            self._total += len(phase.executions)
+            self._progress.update(self._task, total=self._total)
+            text += (
+                f"; phase {phase.number + 1}: {len(phase.executions)} more processes, "
+                f"about {seconds(phase.expected_s)}"
+            )
+        self._output.say(text)
 
     def _plain(self) -> None:
         self._said = time.monotonic()

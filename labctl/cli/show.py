@@ -25,7 +25,15 @@ def show_lab(context: typer.Context, file: LabFile = None, json: Json = False) -
         return
     found.output.say(f"lab {described['lab']}, {described['path']}")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("target", "kind", "image", "vCPUs", "memory", "accelerator", "hardware"):
+    for heading in (
+        "target",
+        "kind",
+        "image, kernel",
+        "vCPUs",
+        "memory",
+        "accelerator",
+        "hardware",
+    ):
         table.add_column(heading)
     for target in described["targets"]:
         table.add_row(*_row(target))
@@ -42,7 +50,7 @@ def _row(target: dict[str, Any]) -> tuple[str, ...]:
     return (
         target["name"],
         "vm",
-        target["image"],
+        f"{target['image']}, {target['kernel']}" if target["kernel"] else target["image"],
         str(target["vcpus"]),
         f"{target['memory_mib']} MiB",
         target["accelerator"]["chosen"],

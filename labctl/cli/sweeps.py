@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +14,9 @@ from labctl.cli.app import (
     LabFile,
     Targets,
     app,
-    complete_workloads,
-    split_list,
     state,
 )
+from labctl.cli.asked import Asked, asks
 from labctl.cli.lab import finish
 from labctl.cli.output import seconds, size
 from labctl.errors import ConfigError
@@ -60,42 +58,14 @@ def deploy(
 
 
 @app.command()
+@asks
 def sweep(
     context: typer.Context,
-    workloads: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[WORKLOAD]...",
-            autocompletion=complete_workloads,
-            help="kqtest, eptest, mmapsem, urandom",
-        ),
-    ] = None,
+    asked: Asked,
     file: LabFile = None,
-    threads: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="Thread counts [default: manifest's].")
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE,...", help="A parameter's values."),
-    ] = None,
-    targets: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Targets [default: all of the lab].")
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Processes a cell and boot.")] = 6,
-    boots: Annotated[int, typer.Option(min=1, max=1_000, help="Boots of each guest.")] = 1,
-    batches: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Measured batches a process.")
-    ] = 3,
-    warmup: Annotated[int, typer.Option(min=0, max=1_000, help="Batches before them.")] = 1,
-    min_batch_ms: Annotated[
-        int, typer.Option(min=1, max=60_000, help="Least length of a batch.")
-    ] = 100,
     limit: Annotated[
         int, typer.Option(min=1, max=86_400, help="Seconds a process may take.")
     ] = 120,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the order [default: from the clock].")
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Go on with a run (or: latest).")
@@ -111,35 +81,17 @@ def sweep(
     can be killed at any instant and resumed. A target that is not up is left out, said, and
     makes exit code 4; with --targets it is an error.
 
-    Example: `labctl sweep kqtest --threads 1,2,4,8 --param rearm=oneshot,level`
+    Example: `labctl sweep kqtest --threads 1,2,4,8 --until 3%`
     """
     from labctl import session
     from labctl.cli.progress import SweepDisplay
-    from labctl.sweep.plan import Design
 
     found = state(context)
-    chosen = found.select(split_list(targets, "--targets"))
     if resume is not None:
         _refuse_with_resume(context)
         opened = session.resume(found.lab, resume, found.catalogue, retry_failed=retry_failed)
     else:
-        if not workloads:
-            raise ConfigError("which workload?", hint="for example: labctl sweep kqtest")
-        request = session.Request(
-            workloads=workloads,
-            targets=chosen,
-            named=targets is not None,
-            threads=_threads(threads),
-            params=_params(param or []),
-            design=Design(
-                rounds=rounds,
-                boots=boots,
-                batches=batches,
-                warmup=warmup,
-                min_batch_ms=min_batch_ms,
-                seed=session.new_seed() if seed is None else seed,
-            ),
-        )
+        request = asked.request(found)
         if dry_run:
             _print_plan(context, session.preview(found.lab, request, found.catalogue), json)
             return
@@ -215,11 +167,11 @@ def report(
     from labctl.report import build_report, to_json, write_page
     from labctl.report.terminal import print_report
     from labctl.sweep.runs import find_run, write_samples
-    from labctl.workloads import questions
+    from labctl.workloads import load_workloads
 
     found = state(context)
     directory = find_run(found.lab.results_dir, run)
-    model = build_report(directory, questions=questions())
+    model = build_report(directory, workloads=load_workloads())
     write_samples(directory)
     page = html or directory / "report.html"
     if not page.parent.is_dir():
@@ -243,32 +195,6 @@ def _refuse_with_resume(context: typer.Context) -> None:
                 where="--resume",
                 hint="leave it out, or start a new sweep",
             )
-
-
-def _threads(text: str | None) -> list[int] | None:
-    parts = split_list(text, "--threads")
-    if parts is None:
-        return None
-    for part in parts:
-        if not re.fullmatch(r"[0-9]{1,4}", part) or not 1 <= int(part) <= 1024:
-            raise ConfigError(
-                f"{part!r} is not a thread count",
-                where="--threads",
-                hint="whole numbers from 1 to 1024, like 1,2,4,8",
-            )
-    return list(dict.fromkeys(int(part) for part in parts))
-
-
-def _params(texts: list[str]) -> dict[str, list[str]]:
-    params: dict[str, list[str]] = {}
-    for text in texts:
-        name, sign, values = text.partition("=")
-        if not sign or not name:
-            raise ConfigError(
-                f"{text!r} is not NAME=VALUE,...", where="--param", hint="like rearm=oneshot,level"
-            )
-        params.setdefault(name.strip(), []).extend(split_list(values, "--param") or [])
-    return params
 
 
 def _print_plan(context: typer.Context, preview: object, json: bool) -> None:

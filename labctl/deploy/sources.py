@@ -16,7 +16,7 @@ from pathlib import Path
 from labctl.errors import ConfigError
 from labctl.workloads import find_workload, load_workloads
 
-_LEFT_OUT = {"__pycache__", ".git", ".ruff_cache"}
+_LEFT_OUT = {"__pycache__", ".git", ".ruff_cache", "expectations.yaml"}
 _LEFT_OUT_SUFFIXES = {".o", ".pyc", ".swp", ".md"}
 
 

@@ -15,14 +15,17 @@ from labctl.guests.manage import (
     side_by_side,
     stop,
 )
+from labctl.guests.ready import HeldError, check_runs, wait_ready
 from labctl.guests.record import CONSOLE, GuestRecord, directory, ssh_words, using
-from labctl.guests.start import Started, start, wait_ready
+from labctl.guests.start import Started, start, start_without_kvm
 
 __all__ = [
     "CONSOLE",
     "GuestPlan",
     "GuestRecord",
+    "HeldError",
     "Started",
+    "check_runs",
     "describe",
     "directory",
     "listens",
@@ -34,6 +37,7 @@ __all__ = [
     "side_by_side",
     "ssh_words",
     "start",
+    "start_without_kvm",
     "stop",
     "using",
     "wait_ready",

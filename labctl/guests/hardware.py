@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from labctl.errors import ConfigError
 from labctl.images.builder import GuestSettings
 from labctl.images.catalogue import Hardware, Recipe
+from labctl.images.kernels import KernelChoice
 from labctl.lab import Lab, VMSpec
 
 
@@ -19,7 +20,7 @@ class _System:
     """What guests of one system can be given.
 
     Attributes:
-        keys: those of ``tunables``, ``sysctls`` and ``cmdline`` that it takes.
+        keys: those of ``tunables``, ``sysctls``, ``cmdline`` and ``kernel`` that it takes.
         own_devices: whether its image finds root and network on other devices than the
             recipe's.
         least_mib: memory below which it was not seen to boot.
@@ -33,7 +34,7 @@ class _System:
 # A system that is not here is left to its builder, which refuses what it does not have.
 _SYSTEMS = {
     # Its initramfs has the drivers of the recipe's devices only.
-    "linux": _System(frozenset({"cmdline"}), own_devices=False, least_mib=128),
+    "linux": _System(frozenset({"cmdline", "kernel"}), own_devices=False, least_mib=128),
     "freebsd": _System(frozenset({"tunables", "sysctls"}), own_devices=True, least_mib=256),
     "netbsd": _System(frozenset({"sysctls"}), own_devices=True, least_mib=128),
 }
@@ -41,6 +42,7 @@ _INSTEAD = {
     "tunables": "its kernel is set by `cmdline` (Linux) or `sysctls`",
     "sysctls": "use `cmdline`, such as `cmdline: sysctl.kernel.randomize_va_space=0`",
     "cmdline": "it boots by a boot loader of its own: use `tunables` (FreeBSD) or `sysctls`",
+    "kernel": "its kernel is of its release: name another image, or remove the key",
 }
 _LIBVIRTS_WORDS = {"host-passthrough": "host", "maximum": "max"}
 
@@ -53,6 +55,7 @@ class GuestPlan:
         hardware: the recipe's, with the lab file's choices in it.
         settings: for the builder's ``prepare_guest``.
         init: the init it runs, "" where the system has only its own.
+        kernel: what it boots instead of the image's own kernel, or None.
     """
 
     hardware: Hardware
@@ -60,6 +63,7 @@ class GuestPlan:
     init: str
     vcpus: int
     memory_mib: int
+    kernel: KernelChoice | None = None
 
     def cpu(self, accel: str) -> str:
         """The CPU model under an accelerator, as ``DomainSpec.cpu`` has it."""
@@ -97,7 +101,7 @@ def resolve(lab: Lab, name: str, recipe: Recipe) -> GuestPlan:
             where=_place(lab, name, own, "memory"),
             hint=f"give it {system.least_mib}MiB or more",
         )
-    for key in ("tunables", "sysctls", "cmdline"):
+    for key in ("tunables", "sysctls", "cmdline", "kernel"):
         if system is not None and getattr(own, key) and key not in system.keys:
             raise ConfigError(
                 f"{recipe.name} takes no `{key}`",
@@ -113,7 +117,20 @@ def resolve(lab: Lab, name: str, recipe: Recipe) -> GuestPlan:
         nic=hardware.nic,
         disk_bus=hardware.disk_bus,
     )
-    return GuestPlan(hardware, settings, init, vcpus, memory_mib)
+    return GuestPlan(hardware, settings, init, vcpus, memory_mib, _kernel(lab, own))
+
+
+def _kernel(lab: Lab, own: VMSpec) -> KernelChoice | None:
+    asked = own.kernel
+    if asked is None:
+        return None
+    return KernelChoice(
+        text=str(asked),
+        suite=asked.suite,
+        version=asked.version,
+        image=lab.beside(asked.image) if asked.image else None,
+        modules=lab.beside(asked.modules) if asked.modules else None,
+    )
 
 
 def _hardware(lab: Lab, name: str, own: VMSpec, recipe: Recipe) -> Hardware:

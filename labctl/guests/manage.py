@@ -79,7 +79,11 @@ def stop(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | L
 
     def end(connection: Connection, name: str) -> str:
         domain_id = domain_name(lab, name)
-        if domain.state(connection, domain_id) != "running" and not told[name]:
+        state = domain.state(connection, domain_id)
+        if state in ("paused", "crashed", "suspended"):
+            domain.destroy(connection, domain_id)
+            return f"was {state}; it was powered off, its file system is checked when it starts"
+        if state != "running" and not told[name]:
             return "is down already"
         patience = timeout / 2 if told[name] else 0.0
         if domain.shutdown(connection, domain_id, timeout=timeout, press_after=patience):

@@ -21,7 +21,8 @@ class GuestRecord(BaseModel):
 
     All but where it is and how it is entered goes into the facts of each run: what is
     chosen here changes what is measured. ``asked_...``: what the guest was told to be, for
-    what it really is stands in the facts that it tells of itself.
+    what it really is stands in the facts that it tells of itself. ``kernel_spec`` and
+    ``kernel_key`` are "" for the image's own kernel; the package of one's own is "".
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -52,6 +53,10 @@ class GuestRecord(BaseModel):
     asked_tunables: dict[str, str] = {}
     asked_sysctls: dict[str, str] = {}
     image_notes: dict[str, str] = {}
+    kernel_spec: str = ""
+    kernel_package: str = ""
+    kernel_key: str = ""
+    kernel_digest: str = ""
     poweroff: str = ""
 
     @classmethod

@@ -1,17 +1,18 @@
-"""Bringing guests up: image, disk, keys, port, domain; then the wait for SSH."""
+"""Bringing guests up: image, disk, keys, port, domain."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from labctl.errors import ConfigError, LabctlError, UnavailableError
+from labctl.errors import ConfigError, LabctlError
+from labctl.guests import kernels
 from labctl.guests.hardware import GuestPlan, resolve
 from labctl.guests.manage import into
+from labctl.guests.ready import HeldError
 from labctl.guests.record import (
     CONSOLE,
     RECORD,
@@ -22,9 +23,8 @@ from labctl.guests.record import (
     user_key,
 )
 from labctl.hypervisor import accel, domain, ports
-from labctl.hypervisor.boot_steps import NOTHING
 from labctl.hypervisor.connection import Connection, connect
-from labctl.hypervisor.console import Watcher, tail
+from labctl.hypervisor.console import Watcher
 from labctl.hypervisor.domain import DomainSpec
 from labctl.images.builder import GuestBoot, GuestIdentity, get_builder
 from labctl.images.catalogue import Recipe
@@ -32,20 +32,13 @@ from labctl.images.keys import ensure_keypair
 from labctl.images.store import ImageStore
 from labctl.lab import Lab, VMSpec
 from labctl.paths import private_dir
-from labctl.targets.base import Target
-from labctl.targets.posix import HostKeyError
 
 Progress = Callable[..., None]
 Failed = Callable[[str, LabctlError], None]
 PORT_ATTEMPTS = 5
-CONSOLE_INTERVAL_S = 0.05
-SILENT_ATTEMPT_S = 30.0
-"""How long after one attempt the next is made while the console does not say "ready"."""
-HEARD_ATTEMPT_S = 1.0
-"""The same once it did: the server is being started."""
-SETTLE_S = 2.0
-"""How long a console is read on at most after it told of a failure."""
 _CHOOSING = threading.Lock()
+_NO_NOTES = ("slots", "kernel", "kernel_package")
+"""What an image notes that is of no use, or stands in fields of its own."""
 
 
 @dataclass
@@ -172,6 +165,7 @@ def _differences(record: GuestRecord, spec: VMSpec, plan: GuestPlan) -> list[str
         "memory_mib": (record.memory_mib, plan.memory_mib),
         "init": (record.init, plan.init),
         "accel": (record.asked_accel, spec.accel),
+        "kernel": kernels.compared(record, plan),
     }
     if record.machine_type:
         wanted |= {
@@ -217,6 +211,7 @@ def _prepare(
         recipe,
         progress=lambda stage, part, text: progress(name, f"image, {stage}", part, text),
     )
+    kernel = kernels.get(lab, name, recipe, plan, partial(progress, name))
     progress(name, "making its disk")
     home = private_dir(directory(lab, name))
     authorized = ensure_keypair(user_key(lab), f"labctl {lab.lab}")
@@ -227,14 +222,16 @@ def _prepare(
         host_key_pub=host_key_pub,
         authorized_key=authorized,
     )
-    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, plan.settings)
+    settings = replace(plan.settings, kernel=kernel)
+    boot = get_builder(recipe.builder).prepare_guest(image, home, identity, settings)
     record = GuestRecord(
         domain=domain_name(lab, name),
         uri=uri_of(lab, name),
         uri_why=GuestRecord.reason(lab, name),
         image=recipe.name,
         image_key=image.key,
-        image_notes={key: text for key, text in image.notes.items() if key != "slots"},
+        image_notes={key: text for key, text in image.notes.items() if key not in _NO_NOTES},
+        **kernels.recorded(image, plan, kernel),
         port=ports.claim_port(domain_name(lab, name), ports.default_directory()),
         user=recipe.ssh.user,
         poweroff=recipe.ssh.poweroff,
@@ -313,70 +310,34 @@ def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice
     return Started(True, accelerator, watcher, hypervisor, notice)
 
 
-def wait_ready(target: Target, watcher: Watcher, *, booting: bool, deadline: float) -> None:
-    """Wait until SSH answers, reading the serial console for what goes wrong meanwhile.
+def start_without_kvm(
+    lab: Lab,
+    name: str,
+    catalogue: Mapping[str, Recipe],
+    guest: Started,
+    error: HeldError,
+    *,
+    progress: Progress,
+) -> Started:
+    """Start a guest that KVM holds once more, under TCG, where the lab file leaves the choice.
 
-    Args:
-        watcher: reads the console of this boot.
-        booting: whether it was started just now.
-        deadline: on the clock of ``time.monotonic``.
+    KVM is not trusted from now on (``accel.distrust``).
 
     Raises:
-        UnavailableError: it did not answer, or the console shows why it never will; the
-            error says at which step it stopped and carries the console's tail.
+        LabctlError: ``error`` itself where it was not KVM or not labctl's choice; or it
+            could not be started again.
     """
-    # QEMU accepts on the host's port long before the guest listens; an attempt that is made
-    # too early hangs. So the console's word comes first, and attempts without it are rare.
-    attempt_at = time.monotonic() + (SILENT_ATTEMPT_S if booting else 0)
-    last, heard = "no attempt was made", False
-    while True:
-        events = watcher.poll()
-        ready = any(event.kind == "ready" for event in events)
-        heard |= ready
-        if watcher.failure:
-            _settle(watcher)
-            raise _did_not_boot(target, watcher, watcher.failure.text)
-        if booting and any(event.name == "power off" for event in events):
-            raise _did_not_boot(target, watcher, "it powered off")
-        now = time.monotonic()
-        if ready or now >= min(attempt_at, deadline):
-            try:
-                target.connect()
-                return
-            except HostKeyError:
-                raise  # waiting does not make a wrong key right
-            except UnavailableError as error:
-                last = error.message
-                attempt_at = now + (HEARD_ATTEMPT_S if heard else SILENT_ATTEMPT_S)
-        if now > deadline:
-            raise UnavailableError(
-                f"no SSH within the time limit; its console stopped at: {watcher.step}",
-                where=target.name,
-                detail=tail(watcher.path),
-                hint=f"the last attempt said: {last}",
-            )
-        time.sleep(CONSOLE_INTERVAL_S)
-
-
-def _did_not_boot(target: Target, watcher: Watcher, why: str) -> UnavailableError:
-    came_to = watcher.reached if watcher.reached != NOTHING else "no step that was told of"
-    return UnavailableError(
-        f"the guest did not boot: {why} (it had come to: {came_to})",
-        where=target.name,
-        detail=tail(watcher.path),
-        hint=f"labctl console {target.name}",
-    )
-
-
-def _settle(watcher: Watcher) -> None:
-    """Let the console end its sentence: what a panic is about stands below its first line."""
-    quiet_since = began = time.monotonic()
-    size = -1
-    while (now := time.monotonic()) - began < SETTLE_S and now - quiet_since < SETTLE_S / 4:
-        watcher.poll()
-        if watcher.offset != size:
-            size, quiet_since = watcher.offset, now
-        time.sleep(CONSOLE_INTERVAL_S)
+    if guest.accelerator != "kvm" or lab.vm(name).accel != "auto":
+        raise error
+    with _CHOOSING:
+        accel.distrust(f"held the guest {name}")
+    progress(name, "KVM holds it: starting it again under TCG")
+    with connect(uri_of(lab, name)) as connection:
+        domain.destroy(connection, domain_name(lab, name))
+    again = start(lab, [name], catalogue, progress=progress)[name]
+    if isinstance(again, LabctlError):
+        raise again
+    return again
 
 
 def _tell(progress: Progress, names: Sequence[str], text: str) -> None:

@@ -107,6 +107,23 @@ def prove_kvm(
     return verdict
 
 
+def distrust(reason: str) -> None:
+    """Remember that KVM is not usable though the proof guest booted: ``reason``, a clause.
+
+    It holds as a verdict of the proof does, until kernel, QEMU or CPU change, a day at most.
+    """
+    verdict = prove_kvm()
+    _remember(
+        dataclasses.replace(
+            verdict,
+            usable=False,
+            cached=False,
+            reason=f"it boots the proof guest, but {reason}",
+            hint="look at the kernel log (dmesg) for kvm; `labctl doctor --fresh` tries again",
+        )
+    )
+
+
 def _obstacle() -> Verdict | None:
     """What makes a boot pointless: no QEMU, no device, no leave to open it."""
     if shutil.which(proof.QEMU) is None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from labctl.errors import UnavailableError
@@ -42,6 +43,14 @@ class Connection:
     def is_embedded(self) -> bool:
         """Whether the driver runs in labctl's helper process."""
         return self._helper is not None
+
+    def qemu_log(self, domain: str) -> Path | None:
+        """Where QEMU's own messages about a domain go; None: not on this machine."""
+        if self._helper is not None:
+            return self._helper.log_dir / f"{domain}.log"
+        if self.uri == "qemu:///system":
+            return Path("/var/log/libvirt/qemu", f"{domain}.log")
+        return None
 
     @property
     def raw(self) -> Any:

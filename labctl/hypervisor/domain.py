@@ -160,6 +160,15 @@ def state(conn: Connection, name: str) -> str:
     return str(conn.call(_state, name))
 
 
+def messages(conn: Connection, name: str, lines: int = 12) -> str:
+    """The last lines of QEMU's own log of a domain; "" where it is not on this machine."""
+    log = conn.qemu_log(name)
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log else ""
+    except OSError:
+        return ""
+
+
 def _state(raw: Any, name: str) -> str:
     domain = _find(raw, name)
     return "absent" if domain is None else _state_name(domain)

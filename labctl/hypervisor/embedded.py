@@ -148,6 +148,7 @@ class Helper:
     def __init__(self, root: Path, real: Path, deadline: float, progress: Progress) -> None:
         self.uri = f"qemu:///embed?root={root}"
         self._real = real
+        self.log_dir = real / "log" / "qemu"
         self._busy = threading.Lock()
         self._turn = _Turn(real)
         self._turn.take(deadline, progress)

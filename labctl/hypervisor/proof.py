@@ -24,6 +24,8 @@ IMAGE = Path(__file__).with_name("guest") / "proof.bin"
 MARKER = "labctl proof: complete"
 DISK_BYTES = 1 << 20  # SeaBIOS reads no boot sector from a SATA disk of less than a cylinder
 _EXIT_DONE = 33  # what the guest writes to isa-debug-exit, times two, plus one
+_POLL_S = 0.05
+_KVM_STOPPED = b"KVM internal error"  # QEMU says so, and holds the guest for good
 _KILL_GRACE = 5.0  # seconds that a killed QEMU has to be gone
 
 
@@ -33,8 +35,8 @@ class Boot:
 
     Attributes:
         reached: whether the marker came and QEMU ended as the guest told it to.
-        status: QEMU's exit status (negative: the signal that ended it); None: killed
-            at the deadline.
+        status: QEMU's exit status (negative: the signal that ended it); None: it did not
+            end and was killed, at the deadline or when KVM gave up.
         seconds: wall time.
         serial: what the guest said, cleaned.
         firmware: the last lines of the BIOS's own log.
@@ -58,6 +60,8 @@ class Boot:
         where = f"{who} last said {last[0]!r}" if last else "not even the firmware spoke"
         if self.reached:
             return f"a guest booted in {self.seconds:.1f} s"
+        if self.status is None and _KVM_STOPPED.decode() in self.stderr:
+            return f"KVM gave up ({where})"
         if self.status is None:
             return f"a guest hung for {self.seconds:.0f} s ({where})"
         if self.status < 0:
@@ -124,8 +128,7 @@ def boot(
                 start_new_session=True,  # Ctrl-C is for labctl, which ends it below
             )
         try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout)
+            _wait(process, errors, began + timeout)
             status, seconds = process.returncode, time.monotonic() - began
         finally:
             left_over = _end(process)
@@ -139,6 +142,14 @@ def boot(
             stderr=errors.read_text(errors="replace").strip(),
             left_over=left_over,
         )
+
+
+def _wait(process: subprocess.Popen[bytes], errors: Path, deadline: float) -> None:
+    """Wait until QEMU ends, holds the guest for an error of KVM's, or the deadline has come."""
+    while process.poll() is None and time.monotonic() < deadline:
+        if _KVM_STOPPED in errors.read_bytes():
+            return
+        time.sleep(_POLL_S)
 
 
 def _leash(timeout: float) -> list[str]:

@@ -57,13 +57,14 @@ def plain_settings(recipe: Recipe) -> GuestSettings:
     )
 
 
-def box_label(recipe: Recipe, settings: GuestSettings) -> str:
+def box_label(recipe: Recipe, settings: GuestSettings, kernel: str = "") -> str:
     """The image's name; with a digest behind it where its guests have settings of their own,
-    which are written on the disk."""
-    own = replace(settings, network="user")
-    if own == plain_settings(recipe):
+    which are written on the disk, or a kernel of their own, as it was asked for."""
+    own = replace(settings, network="user", kernel=None)
+    if own == plain_settings(recipe) and not kernel:
         return recipe.name
-    content = json.dumps(asdict(own), sort_keys=True)
+    values = {name: value for name, value in asdict(own).items() if name != "kernel"}
+    content = json.dumps(values | ({"kernel": kernel} if kernel else {}), sort_keys=True)
     return f"{recipe.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 

@@ -35,7 +35,6 @@ from labctl.images.builder import (
     GuestIdentity,
     GuestSettings,
     ImageFiles,
-    Options,
     Progress,
     Source,
     Stage,
@@ -147,9 +146,8 @@ class BsdBuilder(ABC):
         if recipe.tunables and not self.tunable:
             raise ConfigError(f"{recipe.name}: this system's boot loader takes no tunables")
 
-    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
         """See that the release's sets are here."""
-        self._no_options(recipe, options)
         _supply(recipe).obtain(source, progress)
 
     def verify(self, recipe: Recipe, progress: Progress) -> list[Finding]:
@@ -160,9 +158,8 @@ class BsdBuilder(ABC):
         """The sets."""
         return sum(held.size for held in (_supply(recipe).current() or {}).values())
 
-    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
+    def stages(self, recipe: Recipe) -> Sequence[Stage]:
         """``disk``, whose content the sets decide."""
-        self._no_options(recipe, options)
         settings = _settings(recipe)
         sets = _supply(recipe).current()
         inputs = {
@@ -183,7 +180,7 @@ class BsdBuilder(ABC):
             )
         ]
 
-    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+    def assemble(self, recipe: Recipe, results: Mapping[str, Path]) -> ImageFiles:
         """The disk; its notes name the sets, how far they are trusted, and the slots."""
         made = results["disk"]
         sets = _supply(recipe).current() or {}
@@ -322,10 +319,6 @@ class BsdBuilder(ABC):
             raise ConfigError(
                 f"{image.name}: its boot loader takes no tunables", hint="use `sysctls`"
             )
-
-    def _no_options(self, recipe: Recipe, options: Options) -> None:
-        if options:
-            raise ConfigError(f"{recipe.name}: there is no option {', '.join(sorted(options))}")
 
 
 def need(tree: Tree, path: str, what: str) -> bytes:

@@ -17,13 +17,11 @@ from labctl.errors import ConfigError
 
 if TYPE_CHECKING:
     from labctl.images.catalogue import Recipe
+    from labctl.images.kernels import Kernel
     from labctl.images.store import Image
 
 Progress = Callable[[str, float | None, str], None]
 """Called with a stage's name, the fraction done (0..1; None: unknown) and a detail."""
-
-Options = Mapping[str, str]
-"""Choices that change an image's content, such as ``kernel``; a builder knows its own."""
 
 
 def no_progress(stage: str, fraction: float | None, detail: str) -> None:
@@ -56,6 +54,7 @@ class GuestSettings:
         tunables: set by the boot loader, such as ``kern.hz``.
         sysctls: set by the guest's own start-up.
         nic, disk_bus: the devices, as in ``Hardware``; "" for the recipe's.
+        kernel: boots instead of the image's own.
         network: "user" (QEMU's user-mode network, whose address is known beforehand) or
             "dhcp" (any other: a libvirt network, a real one).
     """
@@ -66,6 +65,7 @@ class GuestSettings:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     nic: str = ""
     disk_bus: str = ""
+    kernel: Kernel | None = None
     network: Literal["user", "dhcp"] = "user"
 
 
@@ -167,7 +167,7 @@ class Builder(Protocol):
             pydantic.ValidationError, ConfigError: it is wrong.
         """
 
-    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
         """Bring what the content of the image depends on and the recipe cannot tell.
 
         Called before ``stages`` by a build, not by a look at what is there. Does nothing where
@@ -184,14 +184,10 @@ class Builder(Protocol):
     def downloaded_bytes(self, recipe: Recipe) -> int:
         """Disk space that what ``fetch`` brought takes."""
 
-    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
-        """The work, in order. Reads nothing but the recipe's files and what ``fetch`` recorded.
+    def stages(self, recipe: Recipe) -> Sequence[Stage]:
+        """The work, in order. Reads nothing but the recipe's files and what ``fetch`` recorded."""
 
-        Raises:
-            ConfigError: an option is unknown or has a wrong value.
-        """
-
-    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+    def assemble(self, recipe: Recipe, results: Mapping[str, Path]) -> ImageFiles:
         """Which files of the finished stages make the image."""
 
     def prepare_guest(

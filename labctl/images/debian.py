@@ -2,14 +2,12 @@
 
 Four stages. ``root`` (the installed packages) and ``kernel`` (kernel package and busybox)
 are fetched; ``initramfs`` and ``disk`` are put together from them and from the recipe's
-guest files, in seconds. The kernel is apart from the root file system, so that kernels of
-several Debian suites (option ``kernel``) share one root.
+guest files, in seconds. The kernel is apart from the root file system, so that a guest may
+boot the same image with another one (``labctl.images.kernels``).
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -19,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from labctl.errors import ConfigError, UnavailableError
-from labctl.images import cpio, kmodules
+from labctl.errors import ConfigError
+from labctl.images import cpio, debian_kernel, kmodules
 from labctl.images.builder import (
     Finding,
     GuestBoot,
     GuestIdentity,
     GuestSettings,
     ImageFiles,
-    Options,
     Progress,
     Source,
     Stage,
@@ -36,12 +33,11 @@ from labctl.images.builder import (
 from labctl.images.debian_disk import make_disk
 from labctl.images.guest import ensure_overlay, public_key
 from labctl.images.mmdebstrap import run_mmdebstrap
-from labctl.images.process import require, run
 from labctl.images.stages import hash_files
 from labctl.paths import write_atomic
 
 if TYPE_CHECKING:
-    from labctl.images.catalogue import Recipe
+    from labctl.images.catalogue import Hardware, Recipe
     from labctl.images.store import Image
 
 VERSION = 1
@@ -56,20 +52,6 @@ APPLETS = (
 
 DHCP_DRIVERS = ("af_packet",)
 """Loaded only by a guest that asks for its address: raw sockets."""
-
-_KERNEL_OPTION = re.compile(r"^debian/([a-z]+)$")
-
-# Runs outside the new system, with apt configured for it; $1 is its root directory. A metapackage
-# such as linux-image-cloud-amd64 names the real one in its dependencies.
-_FETCH_KERNEL = """
-set -eu
-export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
-mkdir "$1/labctl-kernel"
-cd "$1/labctl-kernel"
-real=$(apt-cache show --no-all-versions {package} |
-    sed -nE 's/^Depends: (linux-image-[^ ,]+).*/\\1/p')
-apt-get download "${{real:-{package}}}"
-"""
 
 
 class DebianSettings(BaseModel):
@@ -100,11 +82,10 @@ class DebianSettings(BaseModel):
 
 @dataclass(frozen=True)
 class _Plan:
-    """A recipe's settings with the options taken in."""
+    """A recipe, and its settings."""
 
     recipe: Recipe
     settings: DebianSettings
-    kernel_suite: str
 
     @property
     def guest_files(self) -> Path:
@@ -113,12 +94,6 @@ class _Plan:
     @property
     def init_script(self) -> Path:
         return self.recipe.directory / self.settings.initramfs
-
-    @property
-    def modules(self) -> list[str]:
-        hardware = self.recipe.hardware
-        drivers = kmodules.DRIVERS[hardware.disk_bus] + kmodules.DRIVERS[hardware.nic]
-        return list(dict.fromkeys(drivers + kmodules.ALWAYS))
 
     def fetch_root(self, context: StageContext) -> None:
         settings = self.settings
@@ -138,34 +113,36 @@ class _Plan:
         )
 
     def fetch_kernel(self, context: StageContext) -> None:
-        fetched = context.scratch / "kernel.tar"
-        hook = _FETCH_KERNEL.format(package=shlex.quote(self.settings.kernel))
-        run_mmdebstrap(
-            self.kernel_suite,
-            fetched,
-            arguments=[
-                "--variant=extract",
-                "--include=busybox-static",
-                "--skip=output/dev",
-                f"--extract-hook={hook}",
-            ],
+        unpacked, archive = debian_kernel.fetch(
+            self.settings.suite,
+            self.settings.kernel,
+            "",
+            also="busybox-static",
             scratch=context.scratch,
             progress=context.progress,
-            mode="chrootless",  # packages are only unpacked
         )
-        _unpack_kernel(fetched, context)
+        with tarfile.open(archive) as fetched:
+            for member in fetched:
+                content = fetched.extractfile(member) if member.isfile() else None
+                if content and member.name.endswith("/bin/busybox"):
+                    (context.directory / "busybox").write_bytes(content.read())
+        unpacked.vmlinuz.rename(context.directory / "vmlinuz")
+        unpacked.modules.rename(context.directory / "modules")
+        (context.directory / "version").write_text(f"{unpacked.release}\n")
+        (context.directory / "package").write_text(f"{unpacked.package}\n")
 
     def make_initramfs(self, context: StageContext) -> None:
         kernel = context.results["kernel"]
         version = (kernel / "version").read_text().strip()
-        wanted = [*self.modules, *DHCP_DRIVERS]
+        wanted = drivers(self.recipe.hardware)
         modules = kmodules.choose(kernel / "modules", version, wanted, context.scratch)
         entries = initramfs(
             version, modules, self.init_script.read_bytes(), (kernel / "busybox").read_bytes()
         )
         (context.directory / "initrd").write_bytes(cpio.archive(entries))
         shutil.copyfile(kernel / "vmlinuz", context.directory / "vmlinuz")
-        shutil.copyfile(kernel / "version", context.directory / "version")
+        for name in ("version", "package"):
+            shutil.copyfile(kernel / name, context.directory / name)
 
     def make_disk(self, context: StageContext) -> None:
         make_disk(
@@ -183,14 +160,14 @@ class DebianBuilder:
 
     def check(self, recipe: Recipe) -> None:
         """Check the recipe's ``build`` part."""
-        plan = _plan(recipe, {})
+        plan = _plan(recipe)
         if not recipe.inits:
             raise ConfigError(f"{recipe.name}: inits names none", hint=f"known: {', '.join(INITS)}")
         for path in (plan.guest_files, plan.init_script):
             if not path.exists():
                 raise ConfigError(f"{recipe.name}: {path.name} is missing", where=str(path))
 
-    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
         """Nothing: its stages fetch packages by apt's own sources."""
         if source:
             raise ConfigError(
@@ -206,12 +183,12 @@ class DebianBuilder:
         """Nothing is kept."""
         return 0
 
-    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
+    def stages(self, recipe: Recipe) -> Sequence[Stage]:
         """``root``, ``kernel``, ``initramfs``, ``disk``."""
-        plan = _plan(recipe, options)
+        plan = _plan(recipe)
         settings = plan.settings
         root = settings.model_dump(mode="json", include={"suite", "packages", "exclude"})
-        kernel = {"suite": plan.kernel_suite, "package": settings.kernel}
+        kernel = {"suite": settings.suite, "package": settings.kernel, "format": 2}
         files: dict[str, Any] = {
             "guest": hash_files(plan.guest_files),
             "links": settings.links,
@@ -219,7 +196,7 @@ class DebianBuilder:
             "size_mib": recipe.disk_mib,
         }
         boot = {
-            "modules": [*plan.modules, *DHCP_DRIVERS],
+            "modules": drivers(recipe.hardware),
             "applets": list(APPLETS),
             "init": hash_files(plan.init_script),
         }
@@ -231,7 +208,7 @@ class DebianBuilder:
             Stage("disk", files | version, plan.make_disk, ("root",), needs_mib=1200),
         ]
 
-    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+    def assemble(self, recipe: Recipe, results: Mapping[str, Path]) -> ImageFiles:
         """The disk of ``disk``, kernel and initramfs of ``initramfs``."""
         boot = results["initramfs"]
         device = "/dev/vda" if recipe.hardware.disk_bus == "virtio" else "/dev/sda"
@@ -243,7 +220,10 @@ class DebianBuilder:
             # notests: the crypto self-tests cost 0.4 s under TCG and change nothing after.
             cmdline=f"console=ttyS0 quiet cryptomgr.notests root={device}",
             packages=results["disk"] / "packages",
-            notes={"kernel": (boot / "version").read_text().strip()},
+            notes={
+                "kernel": (boot / "version").read_text().strip(),
+                "kernel_package": (boot / "package").read_text().strip(),
+            },
         )
 
     def prepare_guest(
@@ -261,34 +241,51 @@ class DebianBuilder:
         chosen = INITS[image.recipe.init(settings.init)]
         disk = ensure_overlay(image, directory)
         initrd = directory / "initrd"
-        planted = cpio.archive(identity_files(identity))
-        write_atomic(initrd, image.initrd.read_bytes() + planted, mode=0o600)
+        parts = [image.initrd.read_bytes()]
+        if settings.kernel:  # a later file of the same name replaces the image's
+            parts.append(settings.kernel.modules.read_bytes())
+        parts.append(cpio.archive(identity_files(identity)))
+        write_atomic(initrd, b"".join(parts), mode=0o600)
         words = [image.cmdline, f"labctl.init={chosen}"]
         words += ["labctl.net=dhcp"] if settings.network == "dhcp" else []
         return GuestBoot(
             disk=disk,
-            kernel=image.kernel,
+            kernel=settings.kernel.vmlinuz if settings.kernel else image.kernel,
             initrd=initrd,
             cmdline=" ".join([*words, settings.cmdline]).strip(),
             host_key=public_key(identity.host_key_pub),
         )
 
 
+def drivers(hardware: Hardware) -> list[str]:
+    """The modules that a guest of this hardware needs, where its kernel has them as such."""
+    wanted = kmodules.DRIVERS[hardware.disk_bus] + kmodules.DRIVERS[hardware.nic]
+    return list(dict.fromkeys((*wanted, *kmodules.ALWAYS, *DHCP_DRIVERS)))
+
+
 def initramfs(
     version: str, modules: Sequence[kmodules.Module], init: bytes, busybox: bytes
 ) -> list[cpio.Entry]:
-    """The files of the initramfs. One modprobe loads all, by a modules.dep of our own."""
-    early = [module.name for module in modules if module.name not in DHCP_DRIVERS]
-    place = f"lib/modules/{version}"
-    depends = "".join(
-        f"{m.name}.ko: {' '.join(f'{n}.ko' for n in reversed(m.depends))}\n" for m in modules
-    )
+    """The files of the initramfs."""
     return [
         cpio.file("init", init, 0o755),
         cpio.file("bin/busybox", busybox, 0o755),
         *(cpio.symlink(f"bin/{name}", "busybox") for name in APPLETS),
         *(cpio.directory(name) for name in ("dev", "proc", "sys", "root")),
         cpio.character_device("dev/console", 5, 1),
+        *module_files(version, modules),
+    ]
+
+
+def module_files(version: str, modules: Sequence[kmodules.Module]) -> list[cpio.Entry]:
+    """The part of the initramfs that goes with the kernel: its modules, and the list of those
+    to load. One modprobe loads all, by a modules.dep of our own."""
+    early = [module.name for module in modules if module.name not in DHCP_DRIVERS]
+    place = f"lib/modules/{version}"
+    depends = "".join(
+        f"{m.name}.ko: {' '.join(f'{n}.ko' for n in reversed(m.depends))}\n" for m in modules
+    )
+    return [
         cpio.file("etc/modules", f"{' '.join(early)}\n".encode()),
         *(cpio.file(f"{place}/{m.name}.ko", m.data) for m in modules),
         cpio.file(f"{place}/modules.dep", depends.encode()),
@@ -312,44 +309,5 @@ def identity_files(identity: GuestIdentity) -> list[cpio.Entry]:
     ]
 
 
-def _plan(recipe: Recipe, options: Options) -> _Plan:
-    settings = DebianSettings.model_validate(recipe.build)
-    unknown = set(options) - {"kernel"}
-    if unknown:
-        raise ConfigError(
-            f"{recipe.name}: there is no option {', '.join(sorted(unknown))}", hint="known: kernel"
-        )
-    suite = settings.suite
-    if "kernel" in options:
-        match = _KERNEL_OPTION.match(options["kernel"])
-        if not match:
-            raise ConfigError(
-                f"{recipe.name}: {options['kernel']!r} names no kernel",
-                hint="write debian/SUITE, such as debian/bullseye",
-            )
-        suite = match[1]
-    return _Plan(recipe, settings, suite)
-
-
-def _unpack_kernel(fetched: Path, context: StageContext) -> None:
-    """Kernel, its modules and busybox out of what mmdebstrap fetched."""
-    package = context.scratch / "kernel.deb"
-    with tarfile.open(fetched) as archive:
-        for member in archive:
-            content = archive.extractfile(member) if member.isfile() else None
-            if content and member.name.endswith("/bin/busybox"):
-                (context.directory / "busybox").write_bytes(content.read())
-            elif content and member.name.endswith(".deb"):
-                package.write_bytes(content.read())
-    unpacked = context.scratch / "kernel"
-    run([require("dpkg-deb", "dpkg"), "-x", package, unpacked])
-    kernels = list(unpacked.glob("boot/vmlinuz-*"))
-    trees = [*unpacked.glob("lib/modules/*"), *unpacked.glob("usr/lib/modules/*")]
-    if len(kernels) != 1 or len(trees) != 1:
-        raise UnavailableError(
-            "the kernel package holds no kernel with modules",
-            hint="let the recipe name a linux-image package, or its metapackage",
-        )
-    kernels[0].rename(context.directory / "vmlinuz")
-    trees[0].rename(context.directory / "modules")
-    (context.directory / "version").write_text(trees[0].name + "\n")
+def _plan(recipe: Recipe) -> _Plan:
+    return _Plan(recipe, DebianSettings.model_validate(recipe.build))

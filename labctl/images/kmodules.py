@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import lzma
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,13 +40,21 @@ class Module:
     depends: tuple[str, ...]
 
 
-def choose(modules: Path, version: str, wanted: list[str], scratch: Path) -> list[Module]:
+def choose(
+    modules: Path,
+    version: str,
+    wanted: Sequence[str],
+    scratch: Path,
+    *,
+    optional: Sequence[str] = (),
+) -> list[Module]:
     """``wanted`` and what they depend on, each after what it depends on.
 
     Args:
         modules: the package's ``lib/modules/<version>``.
         version: the kernel's release, for the error.
         scratch: directory for temporary files.
+        optional: taken as well where the kernel has them.
 
     Raises:
         ConfigError: the kernel has no such module, neither apart nor built in.
@@ -72,7 +81,7 @@ def choose(modules: Path, version: str, wanted: list[str], scratch: Path) -> lis
                 before |= dict.fromkeys((*chosen[dependency].depends, dependency))
         chosen[name] = Module(name, data, tuple(before))
 
-    for name in wanted:
+    for name in (*wanted, *(name for name in optional if _plain(name) in files)):
         add(_plain(name))
     return list(chosen.values())
 

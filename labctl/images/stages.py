@@ -10,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
 from labctl.errors import LabctlError, UnavailableError
@@ -25,6 +29,7 @@ from labctl.paths import write_atomic
 
 KEY_LENGTH = 16
 RECORD = "stage.json"
+WAIT_STEP_S = 1.0
 
 
 class StageRecord(BaseModel):
@@ -95,6 +100,27 @@ def run_stages(
         _run_one(stage, target, work, results, progress)
         progress(stage.name, 1.0, "done")
     return results
+
+
+@contextlib.contextmanager
+def locked(root: Path, name: str, progress: Progress) -> Iterator[None]:
+    """One build of ``name`` below ``root`` at a time; a second waits and says for whom."""
+    root.mkdir(parents=True, exist_ok=True)
+    lock, holder = FileLock(root / f".{name}.lock"), root / f".{name}.holder"
+    while True:
+        try:
+            lock.acquire(timeout=WAIT_STEP_S)
+            break
+        except Timeout:
+            who = holder.read_text().strip() if holder.exists() else "another process"
+            progress("waiting", None, f"{name} is in use by {who}")
+    try:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        write_atomic(holder, f"process {os.getpid()} on {socket.gethostname()} since {now}")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
 
 
 def _run_one(

@@ -7,17 +7,14 @@ there while nobody holds the lock is a dead build's, and is removed).
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from labctl import paths
@@ -25,7 +22,6 @@ from labctl.errors import UnavailableError
 from labctl.images.builder import (
     Finding,
     ImageFiles,
-    Options,
     Progress,
     Source,
     Stage,
@@ -37,6 +33,7 @@ from labctl.images.digest import FileName, FileRecord, content_digest
 from labctl.images.stages import (
     digest,
     forget_others,
+    locked,
     recorded,
     remove_tree,
     run_stages,
@@ -45,7 +42,6 @@ from labctl.images.stages import (
 
 FORMAT: Literal[2] = 2
 MANIFEST = "image.json"
-WAIT_STEP_S = 1.0
 
 
 class _File(FileRecord):
@@ -77,7 +73,6 @@ class _Manifest(BaseModel):
     format: Literal[2]
     name: str
     key: str
-    options: dict[str, str]
     built: AwareDatetime
     files: _Files
     disk_format: str = Field(pattern=r"^(raw|qcow2)$")
@@ -91,7 +86,6 @@ class Image:
     """A whole, bootable image.
 
     Attributes:
-        options: the options that it was built with.
         recipe: the recipe as it was built.
         built: when (UTC).
         size_bytes: disk space that it takes.
@@ -109,7 +103,6 @@ class Image:
     kernel: Path | None
     initrd: Path | None
     cmdline: str
-    options: Mapping[str, str]
     recipe: Recipe
     built: datetime
     size_bytes: int
@@ -121,7 +114,7 @@ class Image:
 @dataclass(frozen=True)
 class ImageStatus:
     """One row of what is there: state is "built", "stale" (the recipe has changed since)
-    or "missing". ``built`` is ISO 8601 UTC or "". ``options`` is empty for the plain image.
+    or "missing". ``built`` is ISO 8601 UTC or "".
     ``downloaded_bytes`` is what is kept of its ingredients."""
 
     name: str
@@ -131,7 +124,6 @@ class ImageStatus:
     key: str = ""
     size_bytes: int = 0
     built: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
     downloaded_bytes: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -145,16 +137,15 @@ class ImageStore:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or paths.cache_dir() / "images"
 
-    def find(self, recipe: Recipe, **options: str) -> Image | None:
+    def find(self, recipe: Recipe) -> Image | None:
         """The image of this very content, or None."""
-        _, key = _plan(recipe, options)
+        _, key = _plan(recipe)
         return _read(self.root / recipe.name / key, recipe)
 
     def build(
         self,
         recipe: Recipe,
         *,
-        options: Options | None = None,
         source: Source | None = None,
         progress: Progress = no_progress,
     ) -> Image:
@@ -167,18 +158,17 @@ class ImageStore:
             UnavailableError: a program, the network or disk space is missing.
             ConfigError: an option or the recipe does not fit.
         """
-        chosen = dict(options or {})
-        found = None if source else self.find(recipe, **chosen)
+        found = None if source else self.find(recipe)
         if found:
             return found
         builder = get_builder(recipe.builder)
         home = self.root / recipe.name
-        with self._locked(recipe.name, progress):
-            builder.fetch(recipe, chosen, source or Source(), progress)
-            found = self.find(recipe, **chosen)
+        with locked(self.root, recipe.name, progress):
+            builder.fetch(recipe, source or Source(), progress)
+            found = self.find(recipe)
             if found:
                 return found
-            stages, key = _plan(recipe, chosen)
+            stages, key = _plan(recipe)
             scratch = home / "tmp"
             remove_tree(scratch)
             scratch.mkdir(parents=True, exist_ok=True)
@@ -186,12 +176,12 @@ class ImageStore:
             work = Path(tempfile.mkdtemp(dir=scratch))
             try:
                 results = run_stages(stages, home / "stages", work, progress)
-                files = builder.assemble(recipe, chosen, results)
-                _finish(recipe, chosen, key, files, work / key, home / key)
+                files = builder.assemble(recipe, results)
+                _finish(recipe, key, files, work / key, home / key)
                 forget_others(stages, home / "stages")
             finally:
                 remove_tree(scratch)
-        image = self.find(recipe, **chosen)
+        image = self.find(recipe)
         if image is None:
             raise UnavailableError(
                 "the image is not what was just made", where=str(home / key), hint="build it again"
@@ -213,11 +203,11 @@ class ImageStore:
         return findings
 
     def list(self) -> list[ImageStatus]:
-        """For every recipe of the catalogue its plain image, built or missing, then its
-        other builds: with other options, or stale."""
+        """For every recipe of the catalogue its image, built or missing, then its other
+        builds, which are stale."""
         rows = []
         for recipe in load_catalogue().values():
-            _, current = _plan(recipe, {})
+            _, current = _plan(recipe)
             built = {
                 path.parent.name: _read(path.parent, recipe)
                 for path in sorted((self.root / recipe.name).glob(f"*/{MANIFEST}"))
@@ -225,8 +215,7 @@ class ImageStore:
             plain = built.pop(current, None)
             rows.append(_status(recipe, plain, "built" if plain else "missing"))
             for image in filter(None, built.values()):
-                fresh = image.key == _plan(recipe, image.options)[1]
-                rows.append(_status(recipe, image, "built" if fresh else "stale"))
+                rows.append(_status(recipe, image, "stale"))
         return rows
 
     def remove(self, name: str) -> bool:
@@ -237,7 +226,7 @@ class ImageStore:
         home = self.root / name
         if not home.is_dir():
             return False
-        with self._locked(name, no_progress):
+        with locked(self.root, name, no_progress):
             for manifest in home.glob(f"*/{MANIFEST}"):
                 manifest.unlink()  # first: what is half removed must not pass for whole
             remove_tree(home)
@@ -249,38 +238,15 @@ class ImageStore:
             )
         return True
 
-    @contextlib.contextmanager
-    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
-        self.root.mkdir(parents=True, exist_ok=True)
-        lock, holder = FileLock(self.root / f".{name}.lock"), self.root / f".{name}.holder"
-        while True:
-            try:
-                lock.acquire(timeout=WAIT_STEP_S)
-                break
-            except Timeout:
-                who = holder.read_text().strip() if holder.exists() else "another process"
-                progress("waiting", None, f"{name} is in use by {who}")
-        try:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            paths.write_atomic(
-                holder, f"process {os.getpid()} on {socket.gethostname()} since {now}"
-            )
-            yield
-        finally:
-            holder.unlink(missing_ok=True)
-            lock.release()
 
-
-def _plan(recipe: Recipe, options: Options) -> tuple[list[Stage], str]:
+def _plan(recipe: Recipe) -> tuple[list[Stage], str]:
     """The stages and the image's content key: all stages' keys, and how it is booted."""
-    stages = list(get_builder(recipe.builder).stages(recipe, options))
+    stages = list(get_builder(recipe.builder).stages(recipe))
     content = recipe.model_dump(mode="json", exclude={"summary"})
     return stages, digest({"format": FORMAT, "stages": stage_keys(stages), "recipe": content})
 
 
-def _finish(
-    recipe: Recipe, options: Options, key: str, files: ImageFiles, work: Path, target: Path
-) -> None:
+def _finish(recipe: Recipe, key: str, files: ImageFiles, work: Path, target: Path) -> None:
     """Put the image's files together and, as the last act, in their place."""
     work.mkdir()
     taken: dict[str, _File] = {}
@@ -295,7 +261,6 @@ def _finish(
         format=FORMAT,
         name=recipe.name,
         key=key,
-        options=dict(options),
         built=datetime.now(UTC).replace(microsecond=0),
         files=_Files(**taken),
         disk_format=files.disk_format,
@@ -345,7 +310,6 @@ def _read(directory: Path, recipe: Recipe) -> Image | None:
         kernel=place(files.kernel),
         initrd=place(files.initrd),
         cmdline=manifest.cmdline,
-        options=manifest.options,
         recipe=manifest.recipe,
         built=manifest.built,
         size_bytes=sum((directory / file.name).stat().st_blocks * 512 for file in files.all()),
@@ -364,6 +328,5 @@ def _status(recipe: Recipe, image: Image | None, state: str) -> ImageStatus:
         key=image.key if image else "",
         size_bytes=image.size_bytes if image else 0,
         built=image.built.isoformat() if image else "",
-        options=image.options if image else {},
         downloaded_bytes=get_builder(recipe.builder).downloaded_bytes(recipe),
     )

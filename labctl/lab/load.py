@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from labctl import paths
 from labctl.errors import ConfigError
 from labctl.lab.findings import explain, keys_of, nearest
-from labctl.lab.model import Lab, Pair, SSHSpec, UserConfig, VMSpec
+from labctl.lab.model import Lab, LocalSpec, Pair, SSHSpec, UserConfig, VMSpec
 from labctl.lab.yaml_lines import Keys, read
 
 
@@ -67,7 +67,7 @@ def load_lab(path: Path, *, images: Collection[str]) -> Lab:
     return lab
 
 
-_SHAPE = "a lab file has the keys lab, targets and, if wanted, defaults, hypervisors, pairs"
+_SHAPE = "a lab file has the keys lab, targets and, if wanted, defaults, hypervisors, pairs, margin"
 
 
 def _is_file(path: Path) -> bool:
@@ -109,14 +109,28 @@ def _check_references(lab: Lab, lines: dict[Keys, int], images: Collection[str])
                 fail((*at, "hypervisor"), what, hint)
         if isinstance(spec, SSHSpec) and spec.identity is not None:
             _check_key(spec.identity, lambda m, h, a=at: fail((*a, "identity"), m, h))
+    _check_pairs(lab, fail)
+
+
+def _check_pairs(lab: Lab, fail: Callable[[Keys, str, str], None]) -> None:
+    """Two sides that exist, each two once, and no guest that is called metal."""
+    seen: set[frozenset[str]] = set()
     for index, pair in enumerate(lab.pairs):
-        for side in Pair.model_fields:
-            name = getattr(pair, side)
+        at: Keys = ("pairs", index)
+        one, other = pair.names
+        for side, name in zip(type(pair).model_fields, pair.names, strict=True):
             if name not in lab.targets:
-                what = f"pairs: there is no target {name!r}"
-                fail(("pairs", index, side), what, nearest(name, lab.targets))
-        if pair.guest == pair.metal:
-            fail(("pairs", index), f"pairs: {pair.guest!r} is paired with itself", "name two")
+                hint = nearest(name, lab.targets)
+                fail((*at, side), f"pairs: there is no target {name!r}", hint)
+        if one == other:
+            fail(at, f"pairs: {one!r} is paired with itself", "name two")
+        if frozenset(pair.names) in seen:
+            fail(at, f"pairs: {one!r} and {other!r} are paired already", "remove one of the two")
+        seen.add(frozenset(pair.names))
+        kinds = tuple(type(lab.targets[name]) for name in pair.names)
+        if isinstance(pair, Pair) and kinds == (LocalSpec, VMSpec):
+            what = f"pairs: {other!r} is a guest and {one!r} is not"
+            fail(at, what, f"the other way round: {{guest: {other}, metal: {one}}}")
 
 
 def _check_key(identity: Path, fail: Any) -> None:

@@ -9,7 +9,7 @@ import hashlib
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -17,17 +17,23 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PrivateAttr,
+    Tag,
+    model_validator,
 )
 
 from labctl import paths
+from labctl.sim.spec import Times
 
 _SIZE = re.compile(r"\s*([0-9]+)\s*([A-Za-z]*)\s*")
 _MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
 _GUESSES = {"m": "MiB", "mb": "MiB", "mib": "MiB", "g": "GiB", "gb": "GiB", "gib": "GiB"}
 _MIN_MIB, _MAX_MIB = 128, 1024**3  # 1 PiB
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\s]+([/?]\S*)?|/\S*)")
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
+_MAX_MARGIN = 1.0
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_%-]+)*")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:/+@%=-]+( +[A-Za-z0-9_.,:/+@%=-]+)*")
 _MAX_SETTING = 100
@@ -51,6 +57,18 @@ def parse_memory(value: Any) -> int:
     if not _MIN_MIB <= size <= _MAX_MIB:
         raise ValueError(f"{number[:20]}{unit} is out of range; from {_MIN_MIB}MiB to 1024TiB")
     return size
+
+
+def parse_margin(value: Any) -> float:
+    """``"10%"`` -> 0.1. A bare number is refused: 10 could mean 10 % or tenfold."""
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if not match:
+        what = "there is nothing here" if value is None else f"{value!r} is not a share"
+        raise ValueError(f"{what}; write it in per cent, like 10%")
+    margin = float(match[1]) / 100
+    if not 0 < margin <= _MAX_MARGIN:
+        raise ValueError(f"{value} is out of range; above 0% and up to {_MAX_MARGIN:.0%}")
+    return margin
 
 
 def _text(value: Any) -> Any:
@@ -150,6 +168,7 @@ def _smbios(value: str) -> str:
 Text = Annotated[str, BeforeValidator(_text)]
 Word = Annotated[Text, AfterValidator(_word)]
 MemoryMiB = Annotated[int, BeforeValidator(parse_memory)]
+Margin = Annotated[float, BeforeValidator(parse_margin)]
 RemotePath = Annotated[Text, AfterValidator(_absolute)]
 UserPath = Annotated[Path, BeforeValidator(_user_path)]
 URI = Annotated[Text, AfterValidator(_uri)]
@@ -237,11 +256,60 @@ class HardwareSpec(_Model):
     video: Literal["none", "vga"] | None = None
 
 
+class KernelSpec(_Model):
+    """The kernel of a Linux guest, where it is not its image's own.
+
+    In the lab file it is a text or a mapping: ``debian/bullseye`` (the newest of that suite),
+    a version of the image's own suite (``6.1.0-18``), the path of a bzImage; or ``suite`` and
+    ``version``, or ``image`` and ``modules``. Paths are relative to the lab file.
+    """
+
+    suite: Annotated[Text, Field(pattern=r"^([a-z]+)?$")] = ""
+    version: Annotated[Text, Field(pattern=r"^([0-9][A-Za-z0-9.+~:-]*)?$")] = ""
+    image: UserPath | None = None
+    modules: UserPath | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        apt = bool(self.suite or self.version)
+        if apt == (self.image is not None):
+            raise ValueError("suite and version, or image, say which kernel; give one of both")
+        if self.modules is not None and self.image is None:
+            raise ValueError("modules go with a kernel of your own; give its image")
+        return self
+
+    def __str__(self) -> str:
+        if self.image is not None:
+            modules = f" with {self.modules}" if self.modules else ""
+            return f"{self.image}{modules}"
+        return "/".join(filter(None, ("debian" if self.suite else "", self.suite, self.version)))
+
+
+def _kernel(value: Any) -> Any:
+    """A kernel in one word, as the mapping that it stands for."""
+    if isinstance(value, dict | KernelSpec) or value is None:
+        return value
+    if isinstance(value, list):
+        raise ValueError("a list is no kernel; write debian/SUITE, a version, or a path")
+    text = _text(value)
+    debian = re.fullmatch(r"debian/([a-z]+)(?:/(\S+))?", text)
+    if debian:
+        return {"suite": debian[1], "version": debian[2] or ""}
+    if re.fullmatch(r"[0-9][A-Za-z0-9.+~:-]*", text):
+        return {"version": text}
+    if text.startswith(("/", "./", "../", "~")) and not text.endswith("/"):
+        return {"image": text}
+    raise ValueError(
+        f"{text!r} names no kernel; write debian/SUITE, such as debian/bullseye, a version such "
+        f"as 6.1.0-18, or a path that begins with /, ./, ../ or ~"
+    )
+
+
 class VMSpec(_Model):
     """A libvirt domain, made from an image.
 
-    ``tunables`` and ``sysctls`` are laid over the image's own, one by one; ``cmdline`` is
-    added to the kernel's command line.
+    ``kernel`` boots instead of the image's own. ``tunables`` and ``sysctls`` are laid over
+    the image's own, one by one; ``cmdline`` is added to the kernel's command line.
     """
 
     kind: Literal["vm"]
@@ -251,6 +319,7 @@ class VMSpec(_Model):
     memory: MemoryMiB | None = None
     accel: Accel | None = None
     init: Init | None = None
+    kernel: Annotated[KernelSpec | None, BeforeValidator(_kernel)] = None
     hardware: HardwareSpec = HardwareSpec()
     tunables: Settings = {}
     sysctls: Settings = {}
@@ -258,7 +327,23 @@ class VMSpec(_Model):
     binaries: UserPath | None = None
 
 
-TargetSpec = Annotated[LocalSpec | SSHSpec | VMSpec, Field(discriminator="kind")]
+class SimSpec(_Model):
+    """A machine that does not exist: its times are drawn from the model ``times``.
+
+    Targets with the same ``machine`` are on one simulated host: one clock, one drift.
+    ``guest`` sets the facts of a guest where ``facts`` does not say otherwise.
+    """
+
+    kind: Literal["sim"]
+    machine: Name = "sim"
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    guest: Flag = False
+    reboot: Flag = True
+    times: Times = Times()
+    facts: dict[str, str | int | float | list[str] | dict[str, str]] = {}
+
+
+TargetSpec = Annotated[LocalSpec | SSHSpec | VMSpec | SimSpec, Field(discriminator="kind")]
 
 
 class Pair(_Model):
@@ -267,15 +352,46 @@ class Pair(_Model):
     guest: Text
     metal: Text
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The side that is asked about, and the one that it is compared with."""
+        return self.guest, self.metal
+
+
+class KernelPair(_Model):
+    """Two targets to compare that have one system and two kernels."""
+
+    kernel: Text
+    against: Text
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The side that is asked about, and the one that it is compared with."""
+        return self.kernel, self.against
+
+
+def _kind_of_pair(value: Any) -> str:
+    keys = set(value) if isinstance(value, dict) else set()
+    kernels = isinstance(value, KernelPair) or bool(keys & set(KernelPair.model_fields))
+    return "[kernel pair]" if kernels else "[pair]"
+
+
+PairSpec = Annotated[
+    Annotated[KernelPair, Tag("[kernel pair]")] | Annotated[Pair, Tag("[pair]")],
+    Discriminator(_kind_of_pair),
+]
+
 
 class Lab(_Model):
-    """The whole lab file. ``path`` is where it was read from."""
+    """The whole lab file. ``path`` is where it was read from; ``margin`` the share by which
+    two times may differ and still count as equal in practice."""
 
     lab: Name
     defaults: Defaults = Defaults()
     hypervisors: dict[Name, Hypervisor] = {"local": Hypervisor()}
     targets: dict[Name, TargetSpec] = Field(min_length=1)
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[PairSpec, ...] = ()
+    margin: Margin = 0.10
     path: Path = Path("lab.yaml")
     _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
 
@@ -309,6 +425,10 @@ class Lab(_Model):
         given = {key: value for key, value in spec.model_dump().items() if value is not None}
         return VMSpec.model_validate(self._size(self.defaults.model_dump()) | self._size(given))
 
+    def beside(self, path: Path) -> Path:
+        """A path of the lab file's, which may be relative to it."""
+        return self.path.resolve().parent / path
+
     def machine_of(self, name: str) -> str:
         """The physical machine that a target runs on."""
         spec = self.targets[name]
@@ -316,6 +436,8 @@ class Lab(_Model):
             return self.hypervisors[spec.hypervisor].machine
         if isinstance(spec, SSHSpec):
             return spec.machine or ("local" if is_loopback(spec.host) else spec.host)
+        if isinstance(spec, SimSpec):
+            return f"simulated {spec.machine}"
         return "local"
 
     @staticmethod

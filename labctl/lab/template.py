@@ -34,6 +34,9 @@ targets:
   freebsd9: {kind: vm, image: freebsd-9.3}
   netbsd6: {kind: vm, image: netbsd-6.1.5}
 
+  # Another kernel on the same root file system: a Debian suite's, a version, or ./bzImage.
+  # older: {kind: vm, image: debian-12, kernel: debian/bullseye}
+
   # All that a guest may have instead of its image's own; recorded with every run.
   # freebsd9-as-guest:
   #   kind: vm
@@ -62,9 +65,13 @@ targets:
   #   reboot: false     # true lets `labctl sweep --boots N` reboot it
 
 # Which two are compared: the same work in a guest and on metal. A BSD's other side is a
-# machine of its own (kind: ssh) that runs the same system.
+# machine of its own (kind: ssh) that runs the same system. Two kernels are a pair too:
+# {kernel: linux, against: linux-5.10}. What is not said is found where facts allow it.
 pairs:
   - {guest: linux, metal: metal}
+
+# Times that differ by less count as equal.
+margin: 10%
 """
 
 

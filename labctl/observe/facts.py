@@ -143,6 +143,7 @@ CONFOUNDERS: tuple[str, ...] = (
     "libc",
     "vm_guest",
     "smbios_product",
+    "kernel_digest",
     "accelerator",
     "cpu_model_virtual",
     "machine_type",
@@ -157,6 +158,7 @@ CONFOUNDERS: tuple[str, ...] = (
 _IF_BOTH_TELL = (
     "vm_guest",
     "smbios_product",
+    "kernel_digest",
     "accelerator",
     "cpu_model_virtual",
     "machine_type",

@@ -1,116 +1,94 @@
-"""From a journal to the ReportModel: who is compared with whom, and what is to be noted."""
+"""From a run to the ReportModel: what is shown of each target and pair. What is to be kept
+in mind is ``notes``; nothing is computed here that ``labctl.analysis`` has."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from labctl.observe.facts import Facts as ObservedFacts
-from labctl.observe.noise import noise_checks
-from labctl.report.commands import reproduce
-from labctl.report.facts import (
-    Facts,
-    changed_facts,
-    collect_facts,
-    confounders,
-    facts_table,
-    first_facts,
+from labctl.analysis.expectations import Answer
+from labctl.analysis.run import Run, open_run
+from labctl.analysis.sentences import (
+    comparison_warnings,
+    headline,
+    verdict_notes,
+    verdict_sentence,
 )
-from labctl.report.labels import FUNCTIONAL, label_target
+from labctl.analysis.sides import Side
+from labctl.analysis.verdicts import Comparison
+from labctl.analysis.words import plain
+from labctl.report.commands import reproduce
+from labctl.report.facts import collect_facts, facts_table
 from labctl.report.model import (
-    Confounder,
+    AnswerView,
+    ConfounderView,
     DesignView,
+    EffectPoint,
+    ExpectationView,
     FailureView,
     PairView,
-    RatioPoint,
     ReportModel,
     Section,
     SeedSeries,
     SeedSeriesPoint,
-    Series,
+    StopView,
     TargetView,
+    VerdictView,
 )
-from labctl.report.series import Cells
-from labctl.report.words import plain
+from labctl.report.notes import notes_of
+from labctl.report.series import series_of, variant_of
 from labctl.seeds import seeds_for
-from labctl.stats import ratio
+from labctl.stats import Estimate, Family
 from labctl.sweep import aggregate
-from labctl.sweep.journal import JOURNAL, iterate
-from labctl.sweep.records import FactsRecord, Failure, Header, Note, Record
-
-if TYPE_CHECKING:
-    import pandas as pd
+from labctl.sweep.records import FactsRecord, Failure, Note, Record
+from labctl.workloads import Workload
 
 LEVEL = 0.95
-TOLD_ELSEWHERE = ("guest",)
-"""Noise checks whose finding stands in a target's label."""
 
 
 def build_report(
-    source: Path | Iterable[Record],
+    source: Path | Iterable[Record] | Run,
     pairs: Sequence[Mapping[str, str]] | None = None,
     *,
-    questions: Mapping[str, str] | None = None,
+    workloads: Mapping[str, Workload] | None = None,
 ) -> ReportModel:
     """The report of one run; the same for the same journal, whenever it is made.
 
     Args:
-        source: a run's directory, its journal, or the journal's records.
-        pairs: ``{"guest": name, "metal": name}`` each; default: those of the journal's lab.
-        questions: workload -> the sentence of its manifest that says what growth means.
+        source: a run's directory, its journal, the journal's records, or an opened run.
+        pairs: as in a lab file; default: those of the journal's lab, and those found.
+        workloads: manifests by name: what a growth means, and what is expected of it.
 
     Raises:
         ConfigError: the journal cannot be read.
         MeasurementError: it has no header, or does not fit its own plan.
     """
-    digest = None
     if isinstance(source, Path):
-        path = source / JOURNAL if source.is_dir() else source
-        records: list[Record] = list(iterate(path))
-        digest = _sha256(path)
+        run = open_run(source)
     else:
-        records = list(source)
-    header = aggregate.header_of(records)
-    samples = aggregate.samples_frame(records)
-    told = [record for record in records if isinstance(record, FactsRecord)]
+        run = source if isinstance(source, Run) else Run(source, pairs=pairs)
+    told = [record for record in run.records if isinstance(record, FactsRecord)]
     facts = collect_facts(told)
-    targets = _targets(header, facts)
-    run = _Run(Cells(samples, header, LEVEL), targets, first_facts(told))
-    wanted = _pairs(header.lab.get("pairs") if pairs is None else pairs)
     sections = [
-        _section(run, workload, wanted, (questions or {}).get(workload, ""))
-        for workload in run.cells.workloads
+        _section(run, workload, workloads or {})
+        for workload in dict.fromkeys(curve.workload for curve in run.curves)
     ]
     return ReportModel(
-        run=plain(header.run),
-        created=plain(header.created),
-        labctl=plain(header.labctl),
-        journal_sha256=digest,
+        run=plain(run.header.run),
+        created=plain(run.header.created),
+        labctl=plain(run.header.labctl),
+        journal_sha256=None if run.path is None else _sha256(run.path),
         level=LEVEL,
-        targets=list(targets.values()),
+        margin=run.margin,
+        targets=[_target(side) for side in run.sides.values()],
         sections=sections,
-        facts=facts_table(list(targets), facts),
-        design=_design(header, records),
-        notes=_notes(header, samples, targets, facts, sections, _noise(told)),
-        commands=reproduce(header),
+        facts=facts_table(list(run.sides), facts),
+        design=_design(run),
+        notes=notes_of(run, told, facts, sections),
+        commands=reproduce(run.header),
     )
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the parts of the report are made of; targets and their first facts by the
-    journal's names."""
-
-    cells: Cells
-    targets: Mapping[str, TargetView]
-    facts: Mapping[str, Mapping[str, Any]]
-
-    def named(self, shown: str) -> tuple[str, TargetView]:
-        """Name in the journal, and view, of the target that is shown as ``shown``."""
-        return next(item for item in self.targets.items() if item[1].name == shown)
 
 
 def _sha256(path: Path) -> str:
@@ -118,95 +96,145 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _targets(header: Header, facts: Mapping[str, Facts]) -> dict[str, TargetView]:
-    """All targets of the plan, in the header's order, then any that only the plan names."""
-    names = [*header.targets, *(execution.cell.target for execution in header.executions)]
-    used = {execution.cell.target for execution in header.executions}
-    views = {}
-    for name in dict.fromkeys(names):
-        if name in used:
-            kind = str(header.targets.get(name, {}).get("kind", ""))
-            views[name] = label_target(plain(name), plain(kind), facts.get(name, {}))
-    return views
+def _target(side: Side) -> TargetView:
+    return TargetView(
+        name=plain(side.name),
+        kind=plain(side.kind),
+        role=plain(side.role.text),
+        guest=side.role.guest,
+        functional=side.role.functional,
+        simulated=side.role.simulated,
+        note=side.role.note,
+    )
 
 
-def _pairs(raw: Any) -> list[tuple[str, str]]:
-    """The pairs as (guest, metal); what is not a pair is passed over."""
-    if not isinstance(raw, Sequence):
-        return []
-    found = [
-        (str(pair["guest"]), str(pair["metal"]))
-        for pair in raw
-        if isinstance(pair, Mapping) and "guest" in pair and "metal" in pair
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _section(run: _Run, workload: str, pairs: Sequence[tuple[str, str]], question: str) -> Section:
-    all_series = run.cells.series(workload)
+def _section(run: Run, workload: str, known: Mapping[str, Workload]) -> Section:
+    curves = run.curves_of(workload)
+    manifest = known.get(workload)
+    common = aggregate.params_text(run.common_params(workload))
     return Section(
         workload=plain(workload),
-        unit=plain(run.cells.unit(workload)),
-        question=plain(question),
-        common_params=run.cells.common_params(workload),
-        threads=sorted({point.threads for one in all_series for point in one.points}),
-        series=all_series,
+        unit=plain(curves[0].unit),
+        question=plain(manifest.question if manifest else ""),
+        common_params=plain(common),
+        threads=sorted({threads for curve in curves for threads in curve.cells}),
+        series=series_of(curves, known),
         pairs=[
-            _pair(run, workload, one, other)
-            for guest, metal in pairs
-            for one, other in _matching(all_series, guest, metal)
+            _pair(run, comparison)
+            for comparison in run.comparisons
+            if comparison.one_curve.workload == workload
         ],
+        expectations=_expectations(run.answers(workload, known)),
         seeds=_seeds(workload),
     )
 
 
-def _matching(
-    all_series: Sequence[Series], guest: str, metal: str
-) -> Iterable[tuple[Series, Series]]:
-    """Series of both sides with the same parameters; where each side has but one variant,
-    those two, whatever their parameters (their difference is then named)."""
-    guests = [one for one in all_series if one.target == plain(guest)]
-    metals = [one for one in all_series if one.target == plain(metal)]
-    same = [(one, other) for one in guests for other in metals if one.params == other.params]
-    if not same and len(guests) == len(metals) == 1:
-        return [(guests[0], metals[0])]
-    return same
+def _pair(run: Run, c: Comparison) -> PairView:
+    effects = c.effects
+    curves = run.curves_of(c.one_curve.workload)
 
+    def above(family: Family) -> dict[int, Estimate]:
+        return dict(zip(family.threads, family.estimates, strict=True))
 
-def _pair(run: _Run, workload: str, one: Series, other: Series) -> PairView:
-    guest, guest_view = run.named(one.target)
-    metal, metal_view = run.named(other.target)
-    there = {point.threads for point in other.points}
-    differ = confounders(run.facts.get(guest, {}), run.facts.get(metal, {}))
-    if metal_view.role != "bare metal":
-        differ.insert(0, Confounder(key="baseline", guest=guest_view.role, metal=metal_view.role))
-    if one.program != other.program:
-        differ.append(
-            Confounder(key="program", guest=plain(one.program), metal=plain(other.program))
-        )
-    if one.params != other.params:
-        texts = [aggregate.params_text(side.params) or "none" for side in (one, other)]
-        differ.append(Confounder(key="parameters", guest=plain(texts[0]), metal=plain(texts[1])))
-    return PairView(
-        guest=one.target,
-        metal=other.target,
-        guest_variant=one.variant,
-        metal_variant=other.variant,
-        functional=guest_view.functional or metal_view.functional,
-        points=[
-            RatioPoint(
-                threads=point.threads,
-                ratio=ratio(
-                    run.cells.resampled(workload, guest, one, point.threads),
-                    run.cells.resampled(workload, metal, other, point.threads),
-                    level=LEVEL,
-                ),
-            )
-            for point in one.points
-            if point.threads in there
-        ],
-        confounders=differ,
+    amplified, ours, theirs = (
+        above(family)
+        for family in (effects.amplification, effects.growth_one, effects.growth_other)
     )
+    return PairView(
+        one=plain(c.pair.one),
+        other=plain(c.pair.other),
+        subject=c.pair.subject,
+        found=plain(c.pair.found),
+        one_variant=variant_of(c.one_curve, curves).text,
+        other_variant=variant_of(c.other_curve, curves).text,
+        functional=c.functional,
+        verdict=_verdict(run, c),
+        points=[
+            EffectPoint(
+                threads=threads,
+                ratio=ratio,
+                amplification=amplified.get(threads),
+                growth_one=ours.get(threads),
+                growth_other=theirs.get(threads),
+            )
+            for threads, ratio in above(effects.level).items()
+        ],
+        warnings=[plain(text) for text in comparison_warnings(c)],
+        confounders=[
+            ConfounderView(
+                key=plain(found.key),
+                one=plain(found.one),
+                other=plain(found.other),
+                bars=found.bars,
+                why=plain(found.why),
+            )
+            for found in c.confounders
+        ],
+    )
+
+
+def _verdict(run: Run, c: Comparison) -> VerdictView:
+    return VerdictView(
+        workload=plain(c.one_curve.workload),
+        params=plain(c.one_curve.params_text),
+        one=plain(c.pair.one),
+        other=plain(c.pair.other),
+        subject=c.pair.subject,
+        level=c.level.call,
+        level_reason=plain(c.level.reason),
+        scaling=c.scaling.call,
+        scaling_reason=plain(c.scaling.reason),
+        margin=c.margin,
+        functional=c.functional,
+        simulated=c.simulated,
+        headline=headline(c),
+        sentence=verdict_sentence(c, run.label(c)),
+        notes=verdict_notes(c),
+    )
+
+
+def _expectations(answers: Sequence[Answer]) -> list[ExpectationView]:
+    """One a row of the workload's expectations and variant, with all targets' answers."""
+    groups: dict[tuple[object, ...], list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault((answer.expectation, answer.params), []).append(answer)
+    return [
+        ExpectationView(
+            name=group[0].expectation,
+            params=plain(aggregate.params_text(dict(group[0].params))),
+            expected=plain(group[0].expected),
+            mechanism=plain(group[0].mechanism),
+            source=plain(group[0].source),
+            answers=[
+                AnswerView(
+                    target=plain(answer.target),
+                    verdict=answer.verdict,
+                    sentence=plain(answer.sentence),
+                )
+                for answer in group
+            ],
+        )
+        for group in groups.values()
+    ]
+
+
+def _stops(run: Run) -> list[StopView]:
+    """Why each cell of an adaptive sweep was measured no further."""
+    return [
+        StopView(
+            target=plain(row["target"]),
+            workload=plain(row["workload"]),
+            params=plain(row["params"]),
+            threads=row["threads"],
+            reason=row["reason"],
+            half_width=None if math.isnan(row["half_width"]) else row["half_width"],
+            boots=row["boots"],
+            processes=row["processes"],
+            batches=row["batches"],
+            phase=row["phase"],
+        )
+        for row in run.stops.to_dict("records")
+    ]
 
 
 def _seeds(workload: str) -> list[SeedSeries]:
@@ -232,9 +260,10 @@ def _seeds(workload: str) -> list[SeedSeries]:
     ]
 
 
-def _design(header: Header, records: Sequence[Record]) -> DesignView:
-    summary = aggregate.attempts_summary(records)
-    cells = {execution.id: execution.cell.key for execution in header.executions}
+def _design(run: Run) -> DesignView:
+    header, records = run.header, run.records
+    summary = aggregate.attempts_summary(records, run.samples)
+    cells = {execution.id: execution.cell.key for execution in aggregate.executions_of(records)}
     return DesignView(
         seed=header.seed,
         rounds=header.rounds,
@@ -247,6 +276,8 @@ def _design(header: Header, records: Sequence[Record]) -> DesignView:
         completed=summary["completed"],
         unfinished_attempts=summary["unfinished"],
         uncounted_samples=summary["uncounted"],
+        goal_half_width=header.until.half_width if header.until else None,
+        stops=_stops(run),
         skipped=[plain(text) for text in header.skipped],
         failures=[
             FailureView(
@@ -265,69 +296,3 @@ def _design(header: Header, records: Sequence[Record]) -> DesignView:
             if isinstance(r, Note)
         ],
     )
-
-
-def _notes(
-    header: Header,
-    samples: pd.DataFrame,
-    targets: Mapping[str, TargetView],
-    facts: Mapping[str, Facts],
-    sections: Sequence[Section],
-    noise: Sequence[str],
-) -> list[str]:
-    """Everything a reader must know before believing a number, the weightiest first."""
-    notes = [f"{t.name}: {t.role}; {FUNCTIONAL}" for t in targets.values() if t.functional]
-    notes += [f"{t.name}: {t.role}; {t.note}" for t in targets.values() if t.note]
-    notes += _missing(header, samples)
-    notes += _fewer_boots(header, samples, targets)
-    notes += _warnings(sections)
-    notes += noise
-    return notes + changed_facts(facts)
-
-
-def _noise(told: Sequence[FactsRecord]) -> list[str]:
-    """What disturbed a machine while it was measured, each kind once a target."""
-    spans: dict[tuple[str, int], dict[str, FactsRecord]] = {}
-    for record in told:
-        spans.setdefault((record.target, record.boot), {})[record.moment] = record
-    found: dict[tuple[str, str], str] = {}
-    for (target, _), moments in spans.items():
-        seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
-        start, end = seen.get("start"), seen.get("end")
-        for check in noise_checks(start or seen["end"], start, end):
-            if check.status == "warn" and check.name not in TOLD_ELSEWHERE:
-                text = f"{target}: {check.name} {check.value}: {check.why}"
-                found.setdefault((target, check.name), plain(text))
-    return list(found.values())
-
-
-def _missing(header: Header, samples: pd.DataFrame) -> list[str]:
-    done = samples.loc[samples["complete"], "execution"].nunique()
-    missing = len(header.executions) - done
-    if not missing:
-        return []
-    return [f"{missing} of {len(header.executions)} planned processes have no complete result"]
-
-
-def _fewer_boots(
-    header: Header, samples: pd.DataFrame, targets: Mapping[str, TargetView]
-) -> list[str]:
-    """A planned boot is only one if the machine's boot identity changed."""
-    rows = aggregate.counted(samples)
-    found = aggregate.boot_labels(rows).groupby(rows["target"]).nunique()
-    return [
-        f"{targets[str(name)].name}: {header.boots} boots planned, measured in {number}"
-        for name, number in found.items()
-        if number < header.boots
-    ]
-
-
-def _warnings(sections: Sequence[Section]) -> list[str]:
-    """The estimates' own warnings, each once, with the targets that it concerns."""
-    found: dict[str, dict[str, None]] = {}
-    for section in sections:
-        for one in section.series:
-            for point in one.points:
-                for warning in point.time.warnings:
-                    found.setdefault(warning, {})[one.target] = None
-    return [f"{warning} ({', '.join(names)})" for warning, names in found.items()]

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from labctl.analysis.words import interval, number
 from labctl.report.palette import GREY, Look
-from labctl.report.words import interval, number
 from labctl.stats import Estimate
 
 _HEIGHT = 380  # pixels
@@ -111,6 +111,14 @@ class Canvas:
     def level(self, value: float) -> None:
         """A thin line across."""
         self.figure.hspan(y=[value], line_color=GREY, line_dash="dotted", line_width=1)
+
+    def band(self, low: float, high: float) -> None:
+        """A grey band across, behind everything."""
+        from bokeh.models.annotations import BoxAnnotation
+
+        self.figure.add_layout(
+            BoxAnnotation(bottom=low, top=high, fill_color=GREY, fill_alpha=0.15, line_alpha=0)
+        )
 
     def across(self, value: float, look: Look, name: str, label: str) -> None:
         """A value that belongs to no number of threads, from edge to edge."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from labctl.report.words import plain
+from labctl.analysis.words import plain
 from labctl.sweep.records import Header
 
 
@@ -23,6 +23,11 @@ def reproduce(header: Header) -> list[str]:
     for option in ("rounds", "boots", "batches", "warmup", "seed"):
         words += [f"--{option}", str(getattr(header, option))]
     words += ["--min-batch-ms", str(header.min_batch_ms)]
+    if header.until:
+        words += ["--until", f"{header.until.half_width * 100:g}%"]
+        words += ["--at-most", f"{header.until.at_most:g}"]
+        if header.until.max_seconds is not None:
+            words += ["--max-time", f"{header.until.max_seconds:g}s"]
     up = ["labctl", "up", *targets]
     deploy = ["labctl", "deploy", *targets]
     return [plain(shlex.join(line)) for line in (up, deploy, words)]

@@ -1,13 +1,11 @@
-"""Facts side by side: which rows differ, and which of them confound a pair."""
+"""Facts side by side: which rows differ, and what changed during the run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from labctl.observe.facts import differences
-from labctl.report.model import Confounder, FactRow, FactState
-from labctl.report.words import plain
+from labctl.analysis.words import fact_text, plain
+from labctl.report.model import FactRow, FactState
 from labctl.sweep.records import FactsRecord
 
 Facts = dict[str, tuple[str, ...]]
@@ -105,22 +103,6 @@ _ONLY_GUESTS = {
 _SHOWN = 3
 
 
-def fact_text(value: Any) -> str:
-    """A fact's value as one line of text; unknown (None, empty) is ""."""
-    if value is None:
-        return ""
-    if isinstance(value, Mapping):
-        names: dict[str, list[str]] = {}  # by value: several names often have the same
-        for key, item in sorted(value.items()):
-            names.setdefault(fact_text(item), []).append(plain(str(key)))
-        return "; ".join(f"{', '.join(keys)}: {text}" for text, keys in names.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(fact_text(item) for item in value)
-    if isinstance(value, float):
-        return f"{value:.2f}"
-    return plain(str(value)).strip()
-
-
 def collect_facts(records: Iterable[FactsRecord]) -> dict[str, Facts]:
     """Facts by target; a fact that has no value is left out."""
     found: dict[str, dict[str, dict[str, None]]] = {}
@@ -171,22 +153,4 @@ def changed_facts(facts: Mapping[str, Facts]) -> list[str]:
         for target, own in facts.items()
         for key, values in own.items()
         if len(values) > 1 and key not in _VOLATILE
-    ]
-
-
-def first_facts(records: Iterable[FactsRecord]) -> dict[str, Mapping[str, Any]]:
-    """Each target's facts as they were told first."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for record in records:
-        found.setdefault(record.target, record.facts)
-    return found
-
-
-def confounders(guest: Mapping[str, Any], metal: Mapping[str, Any]) -> list[Confounder]:
-    """``labctl.observe.facts.differences`` of the sides of a pair, as text."""
-    return [
-        Confounder(
-            key=plain(key), guest=fact_text(left) or "unknown", metal=fact_text(right) or "unknown"
-        )
-        for key, left, right in differences(guest, metal)
     ]

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
+from labctl.analysis.confounders import Bars
+from labctl.analysis.quality import CellQuality
+from labctl.analysis.shapes import Verdict as Answered
 from labctl.stats import Estimate
+from labctl.stats.judge import Call, Subject
+from labctl.sweep.records import StopReason
 from labctl.workloads import ParamValue
 
 FactState = Literal["same", "differs", "unknown", "volatile"]
@@ -32,6 +37,7 @@ class TargetView(_Part):
     role: str
     guest: bool
     functional: bool
+    simulated: bool = False
     note: str = ""
 
     @property
@@ -58,7 +64,8 @@ class LatencyView(_Part):
 
 
 class Point(_Part):
-    """One cell. ``growth`` is T(threads) / T(base threads); None for the base itself."""
+    """One cell. ``growth`` is T(threads) / T(base threads), None for the base itself; ``quality``
+    has its outliers and its states over time (labctl.analysis.quality)."""
 
     threads: int
     time: Estimate
@@ -73,7 +80,21 @@ class Point(_Part):
     user_us_per_op: float
     sys_us_per_op: float
     latency: LatencyView | None
+    quality: CellQuality
     processes: list[ProcessPoint]
+
+
+class ScalabilityView(_Part):
+    """The Universal Scalability Law X(N) = g N / (1 + a (N - 1) + b N (N - 1)), or why it is
+    refused. ``rate`` g in operations a second; ``rms`` of the residuals of ln X."""
+
+    refused: str
+    rate: float | None = None
+    contention: float | None = None
+    coherency: float | None = None
+    peak_threads: float | None = None
+    limit: float | None = None
+    rms: float | None = None
 
 
 class Series(_Part):
@@ -91,42 +112,97 @@ class Series(_Part):
     own_params: str
     variant: str
     base_threads: int
+    scalability: ScalabilityView
     points: list[Point]
 
 
-class RatioPoint(_Part):
-    """T of the guest / T of the metal at one number of threads."""
+class EffectPoint(_Part):
+    """Effects of a pair at one number of threads: T of one / T of the other; how much more
+    one grows; each side's own growth. The latter three are None at the least number."""
 
     threads: int
     ratio: Estimate
+    amplification: Estimate | None
+    growth_one: Estimate | None
+    growth_other: Estimate | None
 
 
-class Confounder(_Part):
-    """What differs between the two sides besides the thing compared."""
+class ConfounderView(_Part):
+    """What differs between the two sides besides the thing compared.
+
+    ``bars`` is what it makes impossible to say: "nothing", "growth" (that the other side's own
+    growth is its kernel's), "scaling" or "all"; ``why`` says so, as a clause.
+    """
 
     key: str
-    guest: str
-    metal: str
+    one: str
+    other: str
+    bars: Bars
+    why: str
+
+
+class VerdictView(_Part):
+    """What the effects of a pair let one say, at the least number of threads (``level``) and
+    of growth (``scaling``); a reason is "" where it can be told."""
+
+    workload: str
+    params: str
+    one: str
+    other: str
+    subject: Subject
+    level: Call
+    level_reason: str
+    scaling: Call
+    scaling_reason: str
+    margin: float
+    functional: bool
+    simulated: bool
+    headline: str
+    sentence: str
+    notes: list[str]
 
 
 class PairView(_Part):
-    """One pair of the lab file in one workload and variant."""
+    """One pair in one workload and variant. ``found`` says why, where no lab file declares it."""
 
-    guest: str
-    metal: str
-    guest_variant: str
-    metal_variant: str
+    one: str
+    other: str
+    subject: Subject
+    found: str
+    one_variant: str
+    other_variant: str
     functional: bool
-    points: list[RatioPoint]
-    confounders: list[Confounder]
+    verdict: VerdictView
+    points: list[EffectPoint]
+    warnings: list[str]
+    confounders: list[ConfounderView]
 
     @property
     def title(self) -> str:
         """Both sides in words."""
-        if self.guest_variant == self.metal_variant:
-            return f"{self.guest} / {self.metal} {self.guest_variant}".strip()
-        sides = ((self.guest, self.guest_variant), (self.metal, self.metal_variant))
+        if self.one_variant == self.other_variant:
+            return f"{self.one} / {self.other} {self.one_variant}".strip()
+        sides = ((self.one, self.one_variant), (self.other, self.other_variant))
         return " / ".join(f"{name} {variant}".strip() for name, variant in sides)
+
+
+class AnswerView(_Part):
+    """What a target says to an expectation."""
+
+    target: str
+    verdict: Answered
+    sentence: str
+
+
+class ExpectationView(_Part):
+    """What is expected of the workload on a kernel, why, and what the targets say to it."""
+
+    name: str
+    params: str
+    expected: str
+    mechanism: str
+    source: str
+    answers: list[AnswerView]
 
 
 class SeedSeriesPoint(_Part):
@@ -159,6 +235,7 @@ class Section(_Part):
     threads: list[int]
     series: list[Series]
     pairs: list[PairView]
+    expectations: list[ExpectationView]
     seeds: list[SeedSeries]
 
 
@@ -184,8 +261,25 @@ class FailureView(_Part):
     detail: str
 
 
+class StopView(_Part):
+    """Why a cell of an adaptive sweep was measured no further, and what it had reached:
+    ``half_width`` of its interval as a share of its mean, and counts; ``phase`` was its last."""
+
+    target: str
+    workload: str
+    params: str
+    threads: int
+    reason: StopReason
+    half_width: float | None
+    boots: int
+    processes: int
+    batches: int
+    phase: int
+
+
 class DesignView(_Part):
-    """How the sweep was laid out, and how much of it was done."""
+    """How the sweep was laid out, and how much of it was done. ``goal_half_width`` is what an
+    adaptive sweep measures until, None for a fixed one, which has no ``stops``."""
 
     seed: int
     rounds: int
@@ -198,6 +292,8 @@ class DesignView(_Part):
     completed: int
     unfinished_attempts: int
     uncounted_samples: int
+    goal_half_width: float | None
+    stops: list[StopView]
     skipped: list[str]
     failures: list[FailureView]
     journal_notes: list[str]
@@ -206,12 +302,13 @@ class DesignView(_Part):
 class ReportModel(_Part):
     """A whole run."""
 
-    schema_version: Literal[1] = Field(default=1, serialization_alias="schema")
+    schema_version: Literal[2] = Field(default=2, serialization_alias="schema")
     run: str
     created: str
     labctl: str
     journal_sha256: str | None
     level: float
+    margin: float
     targets: list[TargetView]
     sections: list[Section]
     facts: list[FactRow]
@@ -219,11 +316,17 @@ class ReportModel(_Part):
     notes: list[str]
     commands: list[str]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def verdicts(self) -> list[VerdictView]:
+        """All verdicts, in the order of the sections."""
+        return [pair.verdict for section in self.sections for pair in section.pairs]
+
     def target(self, name: str) -> TargetView:
         """The target called ``name``."""
         return next(target for target in self.targets if target.name == name)
 
 
 def to_json(model: ReportModel) -> str:
-    """The report as one JSON document with ``"schema": 1``, indented."""
+    """The report as one JSON document with ``"schema": 2``, indented."""
     return model.model_dump_json(by_alias=True, indent=2)

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from labctl import paths
-from labctl.report import words
-from labctl.report.labels import FUNCTIONAL
+from labctl.analysis import words
+from labctl.analysis.confounders import BARRED
+from labctl.analysis.pairs import NO_PAIRS
+from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.model import ReportModel
 from labctl.report.palette import looks
 from labctl.report.plots import section_plots, seed_name, series_name
+from labctl.report.words import law, stops
 
 
 def write_page(model: ReportModel, path: Path) -> Path:
@@ -43,7 +46,12 @@ def render_page(model: ReportModel) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=words.number, with_spread=words.with_spread, interval=words.interval
+        number=words.number,
+        with_spread=words.with_spread,
+        interval=words.interval,
+        family_interval=words.family_interval,
+        law=law,
+        stops=stops,
     )
     figures: list[dict[str, Any]] = []
     sections = [_section(model, index, figures) for index in range(len(model.sections))]
@@ -52,6 +60,8 @@ def render_page(model: ReportModel) -> str:
         report=model,
         sections=sections,
         functional=FUNCTIONAL,
+        barred=BARRED,
+        no_pairs=NO_PAIRS,
         csp=_policy(scripts),
         css=Markup(_template("report.css")),  # noqa: S704 - the project's own file
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - Bokeh's and our own

@@ -43,6 +43,7 @@ def section_plots(model: ReportModel, section: Section, index: int) -> list[Plot
         made.append(plots.growth())
     if section.pairs:
         made.append(plots.ratio())
+        made += plots.amplification()
     made.append(plots.switches())
     if plots.latencies():
         made.append(plots.latency())
@@ -104,17 +105,52 @@ class _Plots:
 
     def ratio(self) -> Plot:
         seen = ends([point.ratio for pair in self.section.pairs for point in pair.points])
-        canvas = Canvas(self.section.threads, "T guest / T metal", [1.0, *seen])
-        canvas.level(1.0)
+        canvas = Canvas(self.section.threads, "T of one / T of the other", [1.0, *seen])
+        self._equivalence(canvas)
         for pair in self.section.pairs:
             look, name = self._drawn_as(pair)
-            label = pair.title + (" (functional)" if pair.functional else "")
             points = [(point.threads, point.ratio) for point in pair.points]
-            canvas.estimates(points, look, name, label)
+            canvas.estimates(points, look, name, self._title(pair))
         caption = "Ratio of times an operation; at 1 both sides take equally long."
-        if functional := list(dict.fromkeys(p.guest for p in self.section.pairs if p.functional)):
-            caption += f" Functional (its times mean nothing): {', '.join(functional)}."
-        return Plot("Guest / metal", caption, canvas.finish())
+        return Plot("Ratio of the pairs", f"{caption} {self._margin()}", canvas.finish())
+
+    def amplification(self) -> list[Plot]:
+        """A(N) with the interval that holds for all N at once; none without growth."""
+        known = [
+            (
+                pair,
+                [(p.threads, as_family(p.amplification)) for p in pair.points if p.amplification],
+            )
+            for pair in self.section.pairs
+        ]
+        seen = ends([estimate for _, points in known for _, estimate in points])
+        if not seen:
+            return []
+        canvas = Canvas(self.section.threads, "A(N)", [1.0, *seen])
+        self._equivalence(canvas)
+        for pair, points in known:
+            look, name = self._drawn_as(pair)
+            start = [(pair.points[0].threads, _unity(pair.points[0].ratio))] if points else []
+            canvas.estimates([*start, *points], look, name, self._title(pair))
+        caption = (
+            "Growth of one side / growth of the other, with the interval that holds for all "
+            "numbers of threads at once; above 1 one side grows more."
+        )
+        return [Plot("Amplification A(N)", f"{caption} {self._margin()}", canvas.finish())]
+
+    def _equivalence(self, canvas: Canvas) -> None:
+        """The line of equality and, around it, what counts as equal in practice."""
+        canvas.level(1.0)
+        canvas.band(1 / (1 + self.model.margin), 1 + self.model.margin)
+
+    def _margin(self) -> str:
+        caption = f"Grey: the margin of {self.model.margin:.0%}, within which sides count as equal."
+        if functional := list(dict.fromkeys(p.one for p in self.section.pairs if p.functional)):
+            caption += f" Functional (times mean nothing): {', '.join(functional)}."
+        return caption
+
+    def _title(self, pair: PairView) -> str:
+        return pair.title + (" (functional)" if pair.functional else "")
 
     def switches(self) -> Plot:
         seen = [point.vcsw_per_op for point in self.points]
@@ -158,14 +194,19 @@ class _Plots:
         return f"{label}; {one.variant}" if one.variant else label
 
     def _drawn_as(self, pair: PairView) -> tuple[Look, str]:
-        """A pair is drawn as its guest."""
+        """A pair is drawn as the side that is asked about."""
         return next(
             (look, name)
             for one, look, name in self.each
-            if (one.target, one.variant) == (pair.guest, pair.guest_variant)
+            if (one.target, one.variant) == (pair.one, pair.one_variant)
         )
 
 
+def as_family(estimate: Estimate) -> Estimate:
+    """With the interval that holds for all of its family as its own."""
+    return replace(estimate, low=estimate.family_low, high=estimate.family_high)
+
+
 def _unity(time: Estimate) -> Estimate:
-    """The start of a growth curve: 1 by definition, with no width."""
+    """The start of a curve of growth: 1 by definition, with no width."""
     return replace(time, value=1.0, low=1.0, high=1.0)

@@ -16,9 +16,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from labctl.report.labels import FUNCTIONAL
-from labctl.report.model import PairView, Point, ReportModel, Section, SeedSeries, Series
-from labctl.report.words import interval, number, with_spread
+from labctl.analysis.confounders import BARRED
+from labctl.analysis.pairs import NO_PAIRS
+from labctl.analysis.roles import FUNCTIONAL
+from labctl.analysis.words import family_interval, interval, number, with_spread
+from labctl.report.model import (
+    EffectPoint,
+    PairView,
+    Point,
+    ReportModel,
+    Section,
+    SeedSeries,
+    Series,
+)
+from labctl.report.words import law, stops
 
 _LABEL_WIDTH = 24
 _CELL_WIDTH = 11  # "12.3 ±123%" and a space
@@ -34,11 +45,26 @@ def render(model: ReportModel, width: int) -> Iterator[RenderableType]:
     """The parts of the report, each fitting ``width`` columns."""
     yield _line(f"run {model.run}", "bold")
     yield _line(_design(model), "dim")
+    yield from _verdicts(model)
     for section in model.sections:
         yield from _section(model, section, width)
     if not model.sections:
         yield _line("no complete result yet", "yellow")
     yield from _notes(model)
+
+
+def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
+    """What a reader came for, before any table."""
+    if not model.sections:
+        return
+    yield _line("\nverdicts", "bold cyan")
+    for verdict in model.verdicts:
+        told = "cannot tell" not in (verdict.level, verdict.scaling)
+        text = Text(verdict.sentence, style="" if told else "yellow")
+        text.append("".join(f" {note}" for note in verdict.notes), style="not bold dim")
+        yield _item(text)
+    if not model.verdicts:
+        yield _line(NO_PAIRS, "dim")
 
 
 def _section(model: ReportModel, section: Section, width: int) -> Iterator[RenderableType]:
@@ -56,6 +82,7 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
         yield from _by_threads(
             section, width, short, lambda p: with_spread(p.growth) if p.growth else "1"
         )
+    yield from _laws(section)
     yield _line("\nvoluntary context switches an operation", "bold cyan")
     yield from _by_threads(section, width, short, lambda p: number(p.vcsw_per_op))
     if any(p.latency for one in section.series for p in one.points):
@@ -63,11 +90,25 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
         yield from _by_threads(section, width, short, _latency)
     for number_, pair in enumerate(section.pairs, 1):
         yield from _pair(model, pair)
+        yield from _warnings(pair)
         following = section.pairs[number_ : number_ + 1]
         if not following or following[0].confounders != pair.confounders:
             yield from _confounders(pair)
+    yield from _expectations(section)
     if section.seeds:
         yield from _seeds(section, width)
+
+
+def _laws(section: Section) -> Iterator[RenderableType]:
+    """The Universal Scalability Law of each series, or why it is refused; equal ones once."""
+    found: dict[str, list[str]] = {}
+    for one in section.series:
+        found.setdefault(law(one.scalability), []).append(f"{one.target} {one.own_params}".strip())
+    if len(section.threads) > 1:
+        yield from (
+            _line(f"scalability law, {', '.join(names)}: {text}", "dim italic")
+            for text, names in found.items()
+        )
 
 
 def _latency(point: Point) -> str:
@@ -135,27 +176,66 @@ def _full_heading(model: ReportModel, one: Series) -> Text:
 
 
 def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
-    guest, metal = model.target(pair.guest), model.target(pair.metal)
+    one, other = model.target(pair.one), model.target(pair.other)
     yield _line(f"\nratio {pair.title}", "bold cyan")
-    yield _line(f"{guest.label} / {metal.label}", "dim")
+    yield _line(f"{one.label} / {other.label}", "dim")
     if pair.functional:
         yield _line(FUNCTIONAL, "yellow")
     table = _table()
-    for heading in ("threads", "ratio", f"{model.level:.0%} interval"):
+    growing = any(point.amplification for point in pair.points)
+    headings = ["threads", "ratio", f"{model.level:.0%} interval"]
+    headings += ["A(N)", "for all N", "growth"] if growing else []
+    for heading in headings:
         table.add_column(heading, justify="right")
     if pair.functional:
         table.add_column("")
     for point in pair.points:
         cells = [str(point.threads), number(point.ratio.value), interval(point.ratio)]
+        cells += _amplified(point) if growing else []
         cells += ["functional"] if pair.functional else []
         table.add_row(*(Text(cell) for cell in cells))
     yield table
+    if growing:
+        yield _line(
+            "A(N): growth of one side / growth of the other, with the interval that holds for "
+            f"all N at once; growth: {pair.one} | {pair.other}",
+            "dim italic",
+        )
+
+
+def _amplified(point: EffectPoint) -> list[str]:
+    """A(N), its simultaneous interval, and both sides' growth."""
+    if point.amplification is None or point.growth_one is None or point.growth_other is None:
+        return ["1", "", "1 | 1"]
+    grown = f"{number(point.growth_one.value)} | {number(point.growth_other.value)}"
+    return [number(point.amplification.value), family_interval(point.amplification), grown]
+
+
+def _warnings(pair: PairView) -> Iterator[RenderableType]:
+    yield from (_item(Text(text, style="dim")) for text in pair.warnings)
 
 
 def _confounders(pair: PairView) -> Iterator[RenderableType]:
     if pair.confounders:
-        yield _line(f"what else differs, {pair.guest} | {pair.metal}:", "dim")
-        yield from (_item(f"{c.key}: {c.guest} | {c.metal}") for c in pair.confounders)
+        yield _line(f"what else differs, {pair.one} | {pair.other}:", "dim")
+        for found in pair.confounders:
+            text = Text(f"{found.key}: {found.one} | {found.other}")
+            text.append(f" ({BARRED[found.bars]})" if BARRED[found.bars] else "", style="yellow")
+            yield _item(text)
+
+
+def _expectations(section: Section) -> Iterator[RenderableType]:
+    """What was expected of the kernels, and what the targets say to it."""
+    if section.expectations:
+        yield _line(f"\nexpected of {section.workload} on these kernels", "bold cyan")
+    for expected in section.expectations:
+        text = Text(f"{expected.name}{f' ({expected.params})' * bool(expected.params)}: ")
+        text.append(f"{expected.expected}. ")
+        text.append(f"{expected.mechanism} ({expected.source})", style="dim")
+        yield text
+        for answer in expected.answers:
+            style = "yellow" if answer.verdict == "contradicts" else ""
+            yield _item(Text(f"{answer.target}: {answer.verdict}. {answer.sentence}", style=style))
 
 
 def _seeds(section: Section, width: int) -> Iterator[RenderableType]:
@@ -200,6 +280,7 @@ def _design(model: ReportModel) -> str:
 def _notes(model: ReportModel) -> Iterator[RenderableType]:
     design = model.design
     lines = list(model.notes)
+    lines += stops(design)
     lines += [f"left out: {text}" for text in design.skipped]
     lines += [f"failed: {f.cell}: {f.message}" for f in design.failures]
     if design.unfinished_attempts:
@@ -229,9 +310,11 @@ def _line(text: str, style: str = "") -> Text:
     return Text(text, style=style)
 
 
-def _item(text: str) -> Padding:
+def _item(text: str | Text) -> Padding:
     table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_row(Text("-"), Text(text, overflow="fold"))
+    shown = text if isinstance(text, Text) else Text(text)
+    shown.overflow = "fold"
+    table.add_row(Text("-"), shown)
     return Padding(table, (0, 0, 0, 1))
 
 

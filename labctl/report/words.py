@@ -1,65 +1,41 @@
-"""Text and numbers as they are shown. Whatever a machine sent is hostile until shown here."""
+"""What the terminal and the page both say of parts of the model."""
 
 from __future__ import annotations
 
-from labctl.stats import Estimate
+from labctl.analysis.words import number
+from labctl.report.model import DesignView, ScalabilityView, StopView
 
 
-def plain(text: str) -> str:
-    """``text`` without what could steer a terminal or a reader: control, escape and
-    direction characters become visible, newlines a space.
-
-    >>> plain("a\\x1b[31mb\\nc")
-    'a\\\\x1b[31mb c'
-    """
-    return "".join(
-        " " if c in "\n\t" else c if c.isprintable() else c.encode("unicode_escape").decode()
-        for c in text.encode("utf-8", "replace").decode()
+def law(found: ScalabilityView) -> str:
+    """A fit of the Universal Scalability Law in words, or why there is none."""
+    if found.rate is None or found.contention is None or found.coherency is None:
+        return f"refused, {found.refused}"
+    return (
+        f"contention {number(found.contention)}, coherency {number(found.coherency)}, "
+        f"greatest throughput at {number(found.peak_threads or 0)} threads, rms {found.rms:.1%}"
     )
 
 
-def number(value: float) -> str:
-    """Three significant digits, never in powers of ten unless far from 1.
-
-    >>> [number(x) for x in (0.02134, 3.2149, 12.345, 123.4, 45678.0, 1.5e9)]
-    ['0.0213', '3.21', '12.3', '123', '45678', '1.50e+09']
-    """
-    if value == 0:
-        return "0"
-    if not 1e-4 <= abs(value) < 1e6:
-        return f"{value:.2e}"
-    if abs(value) >= 100:
-        return f"{value:.0f}"
-    text = f"{value:#.3g}"
-    return text.rstrip(".")
+_STOPPED = {
+    "narrow": "narrow enough",
+    "cap": "at the cap of batches",
+    "time": "at the cap of time",
+    "boots": "boots differ, and no boot can be added",
+    "failed": "a process failed",
+}
 
 
-FEWEST_PROCESSES = 3
-"""Below this an interval would only look sure: how many processes there were is shown instead."""
+def stops(design: DesignView) -> list[str]:
+    """Why the cells of an adaptive sweep were measured no further: how many for which reason,
+    and each that did not reach the goal."""
+    if design.goal_half_width is None:
+        return []
+    narrow = sum(stop.reason == "narrow" for stop in design.stops)
+    found = [f"{narrow} of {len(design.stops)} cells reached ±{design.goal_half_width:.1%}"]
+    return found + [_stop(stop) for stop in design.stops if stop.reason != "narrow"]
 
 
-def spread(estimate: Estimate) -> str:
-    """Half the interval's width in per cent of the value: ``±4%``; ``n=2`` where too few
-    processes stand behind it; "" where there is no interval."""
-    if 0 < estimate.n_processes < FEWEST_PROCESSES:
-        return f"n={estimate.n_processes}"
-    half = estimate.half_width
-    if half is None:
-        return ""
-    if half < 0.005:
-        return "±<1%" if half > 0 else "±0%"
-    return f"±{half:.0%}"
-
-
-def with_spread(estimate: Estimate) -> str:
-    """``3.21 ±4%``."""
-    return f"{number(estimate.value)} {spread(estimate)}".strip()
-
-
-def interval(estimate: Estimate) -> str:
-    """``1.42 to 1.61``; "none" where the data allow none, or too few processes stand behind it."""
-    if 0 < estimate.n_processes < FEWEST_PROCESSES:
-        return f"none (n={estimate.n_processes})"
-    if estimate.low is None or estimate.high is None:
-        return "none"
-    return f"{number(estimate.low)} to {number(estimate.high)}"
+def _stop(stop: StopView) -> str:
+    cell = f"{stop.target}, {stop.workload}{f' {stop.params}' if stop.params else ''}"
+    reached = "no interval" if stop.half_width is None else f"±{stop.half_width:.1%}"
+    return f"{cell}, N = {stop.threads}: stopped at {reached}: {_STOPPED[stop.reason]}"

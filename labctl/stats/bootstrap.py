@@ -23,7 +23,10 @@ from labctl.stats.nested import Floats, Ints, Nested
 
 RESAMPLES = 10_000
 LEVEL = 0.95
-_POOL = 2_000  # resampled means kept of each process
+_POOL = 2_000  # resampled means kept of each process and boot; fewer of very many
+_LEAST_POOL = 20
+_POOLED = 200_000  # resampled means kept of all processes of a boot
+_WEIGHED = 100_000_000  # samples weighed for them
 _CHUNK = 2_000_000  # random numbers held in memory at a time
 
 
@@ -33,18 +36,16 @@ class Resampled:
 
     Attributes:
         data: the samples.
-        by_boot: resampled mean logarithms of each boot, shape (n_boots, resamples).
+        by_boot: resampled mean logarithms of each boot, shape (n_boots, pool); of one boot
+            as many as there are resamples.
+        resamples: number of draws.
         seed: of the generator; cells to be compared must have different ones.
     """
 
     data: Nested
     by_boot: Floats
+    resamples: int
     seed: tuple[int, ...]
-
-    @property
-    def resamples(self) -> int:
-        """Number of draws."""
-        return int(self.by_boot.shape[1])
 
     def draws(self, picked: Ints | None = None, stream: int = 1) -> Floats:
         """Resampled means of the cell's logarithms, shape (resamples,).
@@ -60,7 +61,7 @@ class Resampled:
             return only
         if picked is None:
             picked = pick_boots(rng, self.resamples, self.data.n_boots)
-        elements = rng.integers(0, self.resamples, picked.shape)
+        elements = rng.integers(0, self.by_boot.shape[1], picked.shape)
         means: Floats = self.by_boot[picked, elements].mean(axis=1)
         return means
 
@@ -77,41 +78,52 @@ def resample(
     seeds = (seed,) if isinstance(seed, int) else seed
     rng = np.random.default_rng((*seeds, 0))
     pools = _process_pools(data, rng)
-    by_boot = np.empty((data.n_boots, resamples))
+    pool = resamples if data.n_boots == 1 else min(resamples, _POOL)
+    by_boot = np.empty((data.n_boots, pool))
     for boot in range(data.n_boots):
         first, last = data.boot_starts[boot], data.boot_starts[boot + 1]
-        by_boot[boot] = _boot_draws(pools[first:last], resamples, rng)
-    return Resampled(data, by_boot, seeds)
+        by_boot[boot] = _boot_draws(pools[first:last], pool, rng)
+    return Resampled(data, by_boot, resamples, seeds)
 
 
 def _process_pools(data: Nested, rng: np.random.Generator) -> Floats:
     """Resampled means of each process, shape (n_processes, pool).
 
+    A cell of very many samples gets smaller pools, so that memory and time are bounded: the
+    mean over many processes needs fewer different values of each.
+
     Processes of one length share the weights; that is no dependence, because whoever
     draws from the pools takes an element of each at random.
     """
     lengths = np.diff(data.process_starts)
-    pools = np.empty((data.n_processes, _POOL))
+    most = int(np.diff(data.boot_starts).max())
+    pool = min(_POOLED // most, _WEIGHED // data.n_batches, _POOL)
+    pools = np.empty((data.n_processes, max(pool, _LEAST_POOL)))
     for length in np.unique(lengths):
         starts = data.process_starts[:-1][lengths == length]
+        same = np.flatnonzero(lengths == length)
         logs = data.logs[starts[:, None] + np.arange(length)]
-        weights = rng.multinomial(length, np.full(length, 1 / length), size=_POOL) / length
         # Around each process's own mean: identical samples must give an identical mean.
         centre = logs.mean(axis=1, keepdims=True)
-        pools[lengths == length] = centre + (logs - centre) @ weights.T
+        step = max(1, _CHUNK // int(length))
+        for first in range(0, pools.shape[1], step):
+            size = min(step, pools.shape[1] - first)
+            weights = rng.multinomial(length, np.full(length, 1 / length), size=size) / length
+            pools[same, first : first + size] = centre + (logs - centre) @ weights.T
     return pools
 
 
 def _boot_draws(pools: Floats, resamples: int, rng: np.random.Generator) -> Floats:
     """Means over resampled processes, shape (resamples,), from (processes, pool)."""
     processes, pool = pools.shape
+    flat = pools.ravel()
     draws = np.empty(resamples)
     step = max(1, _CHUNK // processes)
     for start in range(0, resamples, step):
         shape = (min(step, resamples - start), processes)
-        picked = rng.integers(0, processes, shape, dtype=np.int32)
-        elements = rng.integers(0, pool, shape, dtype=np.int32)
-        draws[start : start + shape[0]] = pools[picked, elements].mean(axis=1)
+        # A process and an element of its pool, in one number.
+        picked = rng.integers(0, processes * pool, shape, dtype=np.int32)
+        draws[start : start + shape[0]] = flat.take(picked).mean(axis=1)
     return draws
 
 
@@ -155,16 +167,27 @@ def growth(cell: Resampled, base: Resampled, *, level: float = LEVEL) -> Estimat
     """
     if cell.data.boots != base.data.boots:
         return ratio(cell, base, level=level)
-    _comparable(cell, base)
-    rng = np.random.default_rng((*cell.seed, *base.seed, 2))
-    picked = pick_boots(rng, cell.resamples, cell.data.n_boots)
     return _estimate(
         (cell.data.boot_means() - base.data.boot_means()).mean(),
-        cell.draws(picked, stream=3) - base.draws(picked, stream=3),
+        draws_of_growth(cell, base),
         (cell, base),
         level,
         "ratio of geometric means, paired by boot; hierarchical bootstrap, percentiles",
     )
+
+
+def draws_of_growth(cell: Resampled, base: Resampled) -> Floats:
+    """Resampled ln T(N) / T(base), paired by boot as in ``growth``, shape (resamples,).
+
+    Raises:
+        ValueError: as ``ratio``.
+    """
+    _comparable(cell, base)
+    if cell.data.boots != base.data.boots:
+        return cell.draws() - base.draws()
+    rng = np.random.default_rng((*cell.seed, *base.seed, 2))
+    picked = pick_boots(rng, cell.resamples, cell.data.n_boots)
+    return cell.draws(picked, stream=3) - base.draws(picked, stream=3)
 
 
 def _comparable(one: Resampled, other: Resampled) -> None:

@@ -13,6 +13,9 @@ ONE_BOOT = "one boot: the interval covers variation between processes only"
 FEW_BOOTS = "fewer than 6 boots: the percentile interval is too narrow"
 FEW_PROCESSES = "fewer than 6 processes"
 NO_VARIANCE = "no variance"
+ONE_UNIT = "one process a boot and one boot: no interval can be given"
+TWO_BOOTS = "two boots: the interval is true but very wide"
+FEW_ROUNDS = "fewer than 6 rounds of one boot: correlation between them would not be seen"
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,30 @@ def warnings_for(n_boots: int, n_processes: int, n_batches: int, spread: float) 
         found.append(FEW_BOOTS)
     if n_processes < FEWEST_UNITS:
         found.append(FEW_PROCESSES)
+    if spread < 1e-12:
+        found.append(NO_VARIANCE)
+    return tuple(found)
+
+
+def warnings_for_units(
+    n_boots: int, n_units: int, n_batches: int, spread: float
+) -> tuple[str, ...]:
+    """What is to be said against a t interval over units.
+
+    Args:
+        n_boots, n_units, n_batches: numbers, of two sides the lesser; a unit is a boot, or
+            a round where there is one boot.
+        spread: as of ``warnings_for``.
+    """
+    if n_units < 2:
+        return (ONE_BATCH if n_batches == 1 else ONE_UNIT,)
+    found = []
+    if n_boots == 1:
+        found.append(ONE_BOOT)
+        if n_units < FEWEST_UNITS:
+            found.append(FEW_ROUNDS)
+    elif n_boots == 2:
+        found.append(TWO_BOOTS)
     if spread < 1e-12:
         found.append(NO_VARIANCE)
     return tuple(found)

@@ -8,7 +8,8 @@ own interval alone (an intersection-union test: it fails if any of them does).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from labctl.stats.effects import Family, PairEffects
@@ -72,42 +73,49 @@ def judge_scaling(effects: PairEffects, margin: float, subject: Subject) -> Judg
     """Verdict on growth with the thread count.
 
     For ``subject`` "virtualization" the other side is metal: its own growth is the
-    kernel's. For "kernel" both sides differ in the kernel alone: only the amplification
-    is judged.
+    kernel's. A guest that grows less than a growing metal is called "kernel": virtualization
+    does not add to it. For "kernel" both sides differ in the kernel alone: only the
+    amplification is judged.
     """
-    amplified = standing(effects.amplification.estimates, margin)
-    at = _most(effects.amplification)
+    amplification, growth = effects.amplification, effects.growth_other
+    amplified = standing(amplification.estimates, margin)
+    at = _most(amplification, amplified)
+    grown = standing(growth.estimates, margin)
     if subject == "kernel":
         if amplified == "open":
-            return Judgement("cannot tell", at, _why_open(effects.amplification.estimates))
+            return Judgement("cannot tell", at, _why_open(amplification.estimates))
         return Judgement("neither" if amplified == "within" else "kernel", at)
-    grown = standing(effects.growth_other.estimates, margin)
     if amplified == "open":
-        return Judgement("cannot tell", at, _why_open(effects.amplification.estimates))
+        known = "metal itself grows; whether the guest adds to it is open: "
+        reason = _why_open(amplification.estimates)
+        return Judgement("cannot tell", at, (known if grown == "above" else "") + reason)
     if grown == "open":
+        known = "the guest grows otherwise than metal; whether metal itself grows is open: "
+        reason = _why_open(growth.estimates)
         return Judgement(
-            "cannot tell", _most(effects.growth_other), _why_open(effects.growth_other.estimates)
+            "cannot tell",
+            _most(growth, grown),
+            (known if amplified != "within" else "") + reason,
         )
-    if amplified == "above":
-        return Judgement("both" if grown == "above" else "virtualization", at)
-    return (
-        Judgement("kernel", _most(effects.growth_other))
-        if grown == "above"
-        else Judgement("neither", at)
-    )
+    if grown == "above":
+        if amplified == "above":
+            return Judgement("both", at)
+        return Judgement("kernel", _most(growth, grown))
+    return Judgement("neither" if amplified == "within" else "virtualization", at)
 
 
 def _alone(estimate: Estimate) -> Estimate:
     """The estimate as a family of one."""
-    from dataclasses import replace
-
     return replace(estimate, family_low=estimate.low, family_high=estimate.high)
 
 
-def _most(family: Family) -> int | None:
+def _most(family: Family, found: Standing) -> int | None:
+    """The count at which the family shows most what was found."""
     if not family.threads:
         return None
-    return max(zip(family.estimates, family.threads, strict=True), key=lambda x: x[0].value)[1]
+    logs = [math.log(estimate.value) for estimate in family.estimates]
+    signed = {"above": logs, "below": [-log for log in logs]}.get(found, [abs(x) for x in logs])
+    return family.threads[signed.index(max(signed))]
 
 
 def _why_open(estimates: tuple[Estimate, ...]) -> str:

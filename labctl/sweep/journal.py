@@ -12,7 +12,7 @@ import os
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,11 +30,15 @@ from labctl.sweep.records import (
     Execution,
     Failure,
     Header,
+    PhaseRecord,
     Record,
 )
 
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
 JOURNAL = "journal.jsonl"
+SAMPLE = b'{"type":"sample",'
+"""How the lines of samples begin: nearly all of a long journal."""
+_BLOCK = 1 << 16
 
 
 def now() -> str:
@@ -49,6 +53,23 @@ class JournalView:
     path: Path
     header: Header
     records: list[Record]
+
+    @property
+    def phases(self) -> list[PhaseRecord]:
+        """The phases after the first, in the order in which they were decided."""
+        return [r for r in self.records if isinstance(r, PhaseRecord)]
+
+    @property
+    def executions(self) -> list[Execution]:
+        """Everything planned so far: the header's executions and those of all phases."""
+        later = [e for phase in self.phases for e in phase.executions]
+        return self.header.executions + later
+
+    @property
+    def batches(self) -> dict[int, int]:
+        """Measured batches of each execution's process."""
+        first = {e.id: self.header.batches for e in self.header.executions}
+        return first | {e.id: phase.batches for phase in self.phases for e in phase.executions}
 
     @property
     def done(self) -> set[int]:
@@ -74,19 +95,20 @@ class JournalView:
         return counts
 
     @property
-    def calibrations(self) -> dict[str, int]:
+    def calibrations(self) -> dict[str, CalibrationRecord]:
         """Operations a batch, by cell key."""
-        return {r.cell: r.ops for r in self.records if isinstance(r, CalibrationRecord)}
+        return {r.cell: r for r in self.records if isinstance(r, CalibrationRecord)}
 
     def pending(self, *, retry_failed: bool = False) -> list[Execution]:
         """What is left to execute, in the plan's order. A failure is a result and is only
         tried again when that is asked for."""
         settled = self.done | (set() if retry_failed else self.failed)
-        return [e for e in self.header.executions if e.id not in settled]
+        return [e for e in self.executions if e.id not in settled]
 
 
-def iterate(path: Path) -> Iterator[Record]:
-    """Records of a journal, one by one; a torn last line is passed over.
+def iterate(path: Path, *, samples: bool = True) -> Iterator[Record]:
+    """Records of a journal, one by one; a torn last line is passed over. Without ``samples``
+    their lines are not even parsed: what is left is small however long a run was.
 
     Raises:
         ConfigError: the file cannot be read, or a line is not a record (names the line).
@@ -96,27 +118,47 @@ def iterate(path: Path) -> Iterator[Record]:
             for number, line in enumerate(stream, 1):
                 if not line.endswith(b"\n"):
                     return
-                try:
-                    yield _ADAPTER.validate_json(line)
-                except ValidationError as error:
-                    raise ConfigError(
-                        "this line is not a journal record",
-                        where=f"{path}:{number}",
-                        detail=str(error),
-                        hint="the file was edited or is damaged; restore it or remove the line",
-                    ) from None
+                if not samples and line.startswith(SAMPLE):
+                    continue
+                yield parse(line, path, number)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
-def read_journal(path: Path) -> JournalView:
-    """A whole journal. ``path`` is the file or its run's directory.
+def parse(line: bytes, path: Path, number: int) -> Record:
+    """One line of a journal.
+
+    Raises:
+        ConfigError: it is not a record; names the file and line.
+    """
+    try:
+        return _ADAPTER.validate_json(line)
+    except ValidationError as error:
+        raise ConfigError(
+            "this line is not a journal record",
+            where=f"{path}:{number}",
+            detail=str(error),
+            hint="the file was edited or is damaged; restore it or remove the line",
+        ) from None
+
+
+def read_journal(path: Path, *, samples: bool = True) -> JournalView:
+    """A whole journal, or all but its samples. ``path`` is the file or its run's directory.
 
     Raises:
         ConfigError: as ``iterate``, or the first line is not a header.
     """
     path = path / JOURNAL if path.is_dir() else path
-    records = iterate(path)
+    return view_of(path, iterate(path, samples=samples))
+
+
+def view_of(path: Path, records: Iterable[Record]) -> JournalView:
+    """Records of the journal at ``path``, the first of which must be a header.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    records = iter(records)
     header = next(records, None)
     if not isinstance(header, Header):
         raise ConfigError("the journal does not begin with a header", where=f"{path}:1")
@@ -142,7 +184,10 @@ def create_run(results: Path, header: Header) -> Path:
 
 
 class Journal:
-    """The journal of a run opened for appending; one process at a time may hold it."""
+    """The journal of a run opened for appending; one process at a time may hold it.
+
+    ``view`` is what it held when it was opened, without the samples.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Open, under an exclusive lock that the kernel releases whatever ends the process.
@@ -164,7 +209,7 @@ class Journal:
             ) from None
         try:
             self._cut_torn_line()
-            self.view = read_journal(self.path)
+            self.view = read_journal(self.path, samples=False)
             self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         except BaseException:
             self._lock.release()
@@ -221,7 +266,15 @@ class Journal:
         self.close()
 
     def _cut_torn_line(self) -> None:
-        data = self.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole != len(data):
-            os.truncate(self.path, whole)
+        """Cut off what stands behind the last newline, found from the end."""
+        with self.path.open("r+b") as stream:
+            end = at = stream.seek(0, os.SEEK_END)
+            whole = 0
+            while at and not whole:
+                begin = max(0, at - _BLOCK)
+                stream.seek(begin)
+                newline = stream.read(at - begin).rfind(b"\n")
+                whole = begin + newline + 1 if newline >= 0 else 0
+                at = begin
+            if whole != end:
+                stream.truncate(whole)

@@ -12,23 +12,21 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labctl.errors import ConfigError
 from labctl.sweep.records import Cell, Execution
 from labctl.workloads import ParamValue, Workload, find_workload, form_for
 
-CELL_OVERHEAD_S = 0.05
-"""What a cell costs besides its batches, for the estimate alone."""
-
 
 @dataclass(frozen=True)
 class Design:
     """How often everything is repeated. ``boots`` x ``rounds`` processes a cell, each with
-    ``warmup`` + ``batches`` batches of at least ``min_batch_ms`` milliseconds."""
+    ``warmup`` + ``batches`` batches of at least ``min_batch_ms`` milliseconds. With 10
+    rounds an amplification of 1.2 is too often not found (docs/method.md, power)."""
 
-    rounds: int = 6
+    rounds: int = 12
     boots: int = 1
     batches: int = 3
     warmup: int = 1
@@ -60,21 +58,6 @@ class Plan:
         """Hash of what is to be executed; two plans with one digest are the same."""
         text = json.dumps([e.model_dump() for e in self.executions], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def seconds(self, machines: Mapping[str, str]) -> float:
-        """Expected duration: a batch takes 1 to 2 times its least length, the first process
-        of a cell calibrates, machines work side by side."""
-        design = self.design
-        batch_s = 1.5 * design.min_batch_ms / 1000
-        each = (design.batches + design.warmup) * batch_s + CELL_OVERHEAD_S
-        total: dict[str, float] = {}
-        seen: set[str] = set()
-        for execution in self.executions:
-            machine = machines[execution.cell.target]
-            first = execution.cell.key not in seen
-            seen.add(execution.cell.key)
-            total[machine] = total.get(machine, 0.0) + each + (2 * batch_s if first else 0.0)
-        return max(total.values(), default=0.0)
 
 
 def make_plan(
@@ -132,15 +115,33 @@ def make_plan(
 def _order(
     cells: Sequence[Cell], machine_of: Mapping[str, str], design: Design
 ) -> Iterable[Execution]:
-    numbers = itertools.count()
+    count = 0
     for machine in sorted({machine_of[cell.target] for cell in cells}):
-        own = sorted((c for c in cells if machine_of[c.target] == machine), key=lambda c: c.key)
-        for boot, round_ in itertools.product(range(design.boots), range(design.rounds)):
-            order = list(own)
-            # Not cryptography: a seeded, reproducible order is the point.
-            random.Random(f"{design.seed}/{machine}/{boot}/{round_}").shuffle(order)  # noqa: S311
-            for cell in order:
-                yield Execution(id=next(numbers), boot=boot, round=round_, cell=cell)
+        own = [cell for cell in cells if machine_of[cell.target] == machine]
+        places = itertools.product(range(design.boots), range(design.rounds))
+        for execution in shuffled(own, machine, design.seed, places, first_id=count):
+            count += 1
+            yield execution
+
+
+def shuffled(
+    cells: Iterable[Cell],
+    machine: str,
+    seed: int,
+    places: Iterable[tuple[int, int]],
+    *,
+    first_id: int,
+) -> Iterator[Execution]:
+    """All cells of a machine once in each of ``places`` (boot, round), in an order that is
+    drawn anew for each and depends on nothing but these and the seed."""
+    numbers = itertools.count(first_id)
+    own = sorted(cells, key=lambda cell: cell.key)
+    for boot, round_ in places:
+        order = list(own)
+        # Not cryptography: a seeded, reproducible order is the point.
+        random.Random(f"{seed}/{machine}/{boot}/{round_}").shuffle(order)  # noqa: S311
+        for cell in order:
+            yield Execution(id=next(numbers), boot=boot, round=round_, cell=cell)
 
 
 def _grid(

@@ -47,8 +47,23 @@ class Execution(_Record):
     cell: Cell
 
 
+class Goal(_Record):
+    """What an adaptive sweep measures until, cell by cell.
+
+    Attributes:
+        half_width: of the 95 % interval of a cell's mean time, as a share of it (0.03 for 3 %).
+        at_most: hard cap: no cell gets more than this many times the first phase's batches.
+        max_seconds: of measuring on one machine, None for no limit.
+    """
+
+    half_width: float
+    at_most: float = 10.0
+    max_seconds: float | None = None
+
+
 class Header(_Record):
-    """First line: what was planned and by whom. ``plan_digest`` guards a resume."""
+    """First line: what was planned and by whom. ``plan_digest`` guards a resume. ``executions``
+    is the whole plan, or with ``until`` its first phase."""
 
     type: Literal["header"] = "header"
     schema_version: Literal[1] = 1
@@ -67,6 +82,59 @@ class Header(_Record):
     plan_digest: str
     executions: list[Execution]
     skipped: list[str] = []
+    until: Goal | None = None
+
+    def machine_of(self, target: str) -> str:
+        """The physical machine that a target ran on ("" where it was not recorded)."""
+        return str(self.targets.get(target, {}).get("machine", ""))
+
+
+StopReason = Literal["narrow", "cap", "time", "boots", "failed"]
+
+
+class Stop(_Record):
+    """Why a cell is measured no further.
+
+    Attributes:
+        reason: "narrow": the interval is narrow enough; "cap": ``at_most`` is reached;
+            "time": ``max_seconds`` is; "boots": what is left varies from boot to boot, and
+            no boot can be added; "failed": a process of the cell failed.
+        half_width: what was reached, as in Goal; None where there is no interval.
+        boots, processes, batches: counts behind it.
+    """
+
+    cell: str
+    reason: StopReason
+    half_width: float | None
+    boots: int
+    processes: int
+    batches: int
+
+
+class PhaseRecord(_Record):
+    """A decision at the end of a phase: which cells stop, and what the others do next.
+
+    One record holds the whole decision, so that it is either taken or not. With no
+    ``executions`` the machine is done.
+
+    Attributes:
+        number: 1 for the first after the header's; counted by machine.
+        boots, rounds, batches: design of this phase: ``rounds`` in each of ``boots`` new boots,
+            or with ``boots`` 0 in the boot of the phase before.
+        executions: ids go on from the last phase of any machine.
+        expected_s: how long it should take, seconds.
+    """
+
+    type: Literal["phase"] = "phase"
+    time: str
+    machine: str
+    number: int
+    boots: int
+    rounds: int
+    batches: int
+    executions: list[Execution] = []
+    stops: list[Stop] = []
+    expected_s: float = 0.0
 
 
 class FactsRecord(_Record):
@@ -155,6 +223,14 @@ class Note(_Record):
 
 
 Record = Annotated[
-    Header | FactsRecord | CalibrationRecord | Begin | Sample | EndRecord | Failure | Note,
+    Header
+    | PhaseRecord
+    | FactsRecord
+    | CalibrationRecord
+    | Begin
+    | Sample
+    | EndRecord
+    | Failure
+    | Note,
     Field(discriminator="type"),
 ]

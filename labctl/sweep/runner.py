@@ -1,6 +1,7 @@
 """The runner: walks what is left of a run, one cell at a time on each physical machine.
 
-Machines work side by side, each in a thread of its own. A target has one persistent
+Machines work side by side, each in a thread of its own; where the sweep is adaptive, a machine
+that is through asks for its next phase (labctl.sweep.adaptive). A target has one persistent
 shell. A benchmark command is never run again by itself: what was interrupted is a new
 attempt in the journal, of the next `--resume`. Nothing is printed; events go to a callback.
 """
@@ -11,7 +12,7 @@ import shlex
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
@@ -19,6 +20,7 @@ from typing import Any, ParamSpec
 from labctl.errors import LabctlError, MeasurementError, UnavailableError
 from labctl.observe.facts import Facts
 from labctl.observe.noise import noise_checks
+from labctl.sweep.calibration import BATCHES, settle, told
 from labctl.sweep.journal import Journal, now
 from labctl.sweep.records import (
     Begin,
@@ -30,6 +32,7 @@ from labctl.sweep.records import (
     Failure,
     Header,
     Note,
+    PhaseRecord,
     Sample,
 )
 from labctl.targets.base import Shell, Target
@@ -37,6 +40,8 @@ from labctl.targets.lock import Lease, claim
 from labctl.workloads import Batch, Calibration, End, parse_line
 
 P = ParamSpec("P")
+NextPhase = Callable[[str, Collection[str]], PhaseRecord | None]
+"""``next_phase(machine, lost_targets)``"""
 
 REPLY_GRACE_S = 15.0
 """How long past a cell's own limit its reply may take before it counts as lost."""
@@ -45,12 +50,13 @@ REPLY_GRACE_S = 15.0
 @dataclass(frozen=True)
 class Event:
     """Something that happened, for a progress display: ``kind`` is "cell", "sample", "done",
-    "failed", "boot", "lost", "facts" or "noise"."""
+    "failed", "boot", "lost", "facts", "noise" or "phase" (``target`` is then a machine)."""
 
     kind: str
     target: str
     execution: Execution | None = None
     message: str = ""
+    phase: PhaseRecord | None = None
 
 
 @dataclass
@@ -77,9 +83,13 @@ class Runner:
         limit_s: int = 120,
         retry_failed: bool = False,
         lost: Mapping[str, LabctlError] | None = None,
+        next_phase: NextPhase | None = None,
+        machines: Collection[str] = (),
     ) -> None:
         """``targets`` are connected, but for those that are ``lost`` already; ``facts``
-        collects what a boot's record says; ``reboot`` returns when another boot answers."""
+        collects what a boot's record says; ``reboot`` returns when another boot answers;
+        ``next_phase`` gives a machine more to do, or nothing. ``machines`` are asked for their
+        next phase even where nothing is pending."""
         self._journal = journal
         self._targets = targets
         self._facts = facts
@@ -87,11 +97,20 @@ class Runner:
         self._on_event = on_event
         self._limit_s = limit_s
         self._pending = journal.view.pending(retry_failed=retry_failed)
+        self._next_phase = next_phase
+        self._machines = machines
+        self._batches = journal.view.batches
         self._attempts = journal.view.attempts
         self._calibrations = journal.view.calibrations
         self._shells: dict[str, Shell] = {}
         self._leases: dict[str, Lease] = {}
         self._boot_ids: dict[str, str] = {}
+        self._known_boots = {  # (target, planned boot, identity) that samples may be of
+            (record.target, record.boot, record.boot_id)
+            for record in journal.view.records
+            if isinstance(record, FactsRecord)
+        }
+        self._noise_told: set[tuple[str, int, str]] = set()
         self._stop = threading.Event()
         self.outcome = Outcome(lost=dict(lost or {}))
 
@@ -107,6 +126,7 @@ class Runner:
             PartialError: the journal cannot be written.
         """
         by_machine: defaultdict[str, list[Execution]] = defaultdict(list)
+        by_machine |= {machine: [] for machine in self._machines}
         for execution in self._pending:
             if execution.cell.target in self.outcome.lost:
                 continue
@@ -114,7 +134,7 @@ class Runner:
         if not by_machine:
             return self.outcome
         with ThreadPoolExecutor(len(by_machine), thread_name_prefix="machine") as pool:
-            walks = [pool.submit(self._walk, mine) for mine in by_machine.values()]
+            walks = [pool.submit(self._work, *machine) for machine in by_machine.items()]
             try:
                 for walk in walks:
                     walk.result()
@@ -138,8 +158,18 @@ class Runner:
 
     # -- one machine ------------------------------------------------------------------
 
+    def _work(self, machine: str, executions: list[Execution]) -> None:
+        """Everything that a physical machine has to do, phase after phase."""
+        self._walk(executions)
+        while self._next_phase and not self._stop.is_set():
+            phase = self._next_phase(machine, self.outcome.lost)
+            if phase is None:
+                return
+            self._batches |= {e.id: phase.batches for e in phase.executions}
+            self._walk(phase.executions)
+
     def _walk(self, executions: list[Execution]) -> None:
-        """All executions of one physical machine, boot after boot."""
+        """All executions of one phase of a machine, boot after boot."""
         boots = sorted({execution.boot for execution in executions})
         for boot in boots:
             mine = [e for e in executions if e.boot == boot]
@@ -172,28 +202,27 @@ class Runner:
         target.connect()
         if name not in self._leases:
             self._leases[name] = claim(target, self._journal.view.header.run)
-        if self._needs_reboot(target, boot):
+        if target.can_reboot and target.boot_id() in self._earlier(name, boot):
             self._on_event(Event("boot", name, message=f"rebooting for boot {boot + 1}"))
             self._close_shell(name)
             self._leases.pop(name).release()
             self._reboot(target)
+            if target.boot_id() in self._earlier(name, boot):
+                raise UnavailableError(
+                    "it was to be rebooted, and its boot identity is that of an earlier boot",
+                    where=name,
+                    hint="see why it does not change, or sweep with --boots 1",
+                )
             self._leases[name] = claim(target, self._journal.view.header.run)
         self._boot_ids[name] = target.boot_id()
+        self._known_boots.add((name, boot, self._boot_ids[name]))
         self._record_facts(name, boot, "start")
 
-    def _needs_reboot(self, target: Target, boot: int) -> bool:
-        """Whether this boot must be one in which no earlier boot's samples were taken."""
-        if not target.can_reboot or boot == 0:
-            return False
-        used = {
-            record.boot_id
-            for record in self._journal.view.records
-            if isinstance(record, FactsRecord)
-            and record.target == target.name
-            and record.boot < boot
-        }
-        earlier = self._boot_ids.get(target.name)
-        return target.boot_id() in used | ({earlier} if earlier else set())
+    def _earlier(self, name: str, boot: int) -> set[str]:
+        """Identities of a target's earlier planned boots: samples of this one must not be
+        taken in any of them."""
+        known = list(self._known_boots)  # other machines' threads may add theirs
+        return {identity for target, at, identity in known if target == name and at < boot}
 
     def _record_facts(self, name: str, boot: int, moment: str) -> None:
         target = self._targets[name]
@@ -212,7 +241,10 @@ class Runner:
         self._journal.append(record, durable=True)
         if moment == "start":
             for check in noise_checks(Facts.model_validate(facts)):
-                if check.status == "warn" and check.name in ("load", "processes"):
+                if check.status != "warn" or check.name not in ("load", "processes"):
+                    continue
+                if (name, boot, check.name) not in self._noise_told:
+                    self._noise_told.add((name, boot, check.name))
                     text = f"{check.name} {check.value}: {check.why}"
                     self._on_event(Event("noise", name, message=text))
 
@@ -259,15 +291,16 @@ class Runner:
             UnavailableError: the target is lost.
         """
         cell, header = execution.cell, self._journal.view.header
+        wanted = self._batches[execution.id]
         command = batch_command(
             self._targets[cell.target].workdir,
             cell,
             header,
-            ops=self._calibrations.get(cell.key, 0),
+            batches=wanted,
+            ops=self._operations(cell),
             limit_s=self._limit_s,
         )
         shell = self._shell(cell.target)
-        calibration: Calibration | None = None
         end: End | None = None
         batches = 0
         begun_ns = time.monotonic_ns()
@@ -277,24 +310,15 @@ class Runner:
                 self._journal.append(sample_of(execution, attempt, record))
                 batches += record.type == "batch"
                 self._on_event(Event("sample", cell.target, execution))
-            elif isinstance(record, Calibration):
-                calibration = record
             elif isinstance(record, End):
                 end = record
         total_ns = time.monotonic_ns() - begun_ns
         result = shell.last
-        if result.status != 0 or end is None or batches != header.batches:
+        if result.status != 0 or end is None or batches != wanted:
             raise MeasurementError(
-                f"{cell.key}: {_reason(result.status, batches, header.batches)}",
+                f"{cell.key}: {_reason(result.status, batches, wanted)}",
                 detail=result.stderr.strip(),
                 where=cell.target,
-            )
-        if calibration and cell.key not in self._calibrations:
-            self._calibrations[cell.key] = calibration.ops
-            self._journal.append(
-                CalibrationRecord(
-                    time=now(), cell=cell.key, ops=calibration.ops, wall_ns=calibration.wall_ns
-                )
             )
         self._journal.append(
             EndRecord(
@@ -306,6 +330,48 @@ class Runner:
             ),
             durable=True,
         )
+
+    def _operations(self, cell: Cell) -> int:
+        """Operations a batch of a cell, found by a process of its own, once a run.
+
+        Raises:
+            MeasurementError: the program failed.
+            UnavailableError: the target is lost.
+        """
+        if cell.key not in self._calibrations:
+            found = self._calibrate(cell)
+            machine = self._targets[cell.target].machine
+            others = [
+                record
+                for record in list(self._calibrations.values())
+                if self._machine_of(record) == machine
+            ]
+            ops, wall_ns = settle(cell, found, others)
+            record = CalibrationRecord(time=now(), cell=cell.key, ops=ops, wall_ns=wall_ns)
+            self._journal.append(record)
+            self._calibrations[cell.key] = record
+        return self._calibrations[cell.key].ops
+
+    def _machine_of(self, record: CalibrationRecord) -> str:
+        target = self._targets.get(record.cell.partition("/")[0])
+        return target.machine if target else ""
+
+    def _calibrate(self, cell: Cell) -> Calibration:
+        """What the program finds for itself, with the median time of a few batches."""
+        header = self._journal.view.header.model_copy(update={"warmup": 0})
+        workdir = self._targets[cell.target].workdir
+        command = batch_command(
+            workdir, cell, header, batches=BATCHES, ops=0, limit_s=self._limit_s
+        )
+        shell = self._shell(cell.target)
+        found = told(shell.stream(command, timeout=self._limit_s + REPLY_GRACE_S))
+        if found is None or shell.last.status != 0:
+            raise MeasurementError(
+                f"{cell.key}: {_reason(shell.last.status, 0, BATCHES)}",
+                detail=shell.last.stderr.strip(),
+                where=cell.target,
+            )
+        return found
 
     def _shell(self, name: str) -> Shell:
         if name not in self._shells:
@@ -326,13 +392,15 @@ class Runner:
         self._leases.clear()
 
 
-def batch_command(workdir: str, cell: Cell, header: Header, *, ops: int, limit_s: int) -> str:
+def batch_command(
+    workdir: str, cell: Cell, header: Header, *, batches: int, ops: int, limit_s: int
+) -> str:
     """The command line of one execution, quoted for a POSIX shell. ``ops`` 0 calibrates."""
     words = [f"{workdir}/bin/{cell.program}", "--threads", str(cell.threads)]
     for name, value in sorted(cell.params.items()):
         words += [f"--{name}", str(value)]
     words += ["--ops", str(ops), "--min-ms", str(header.min_batch_ms)]
-    words += ["--batches", str(header.batches), "--warmup", str(header.warmup)]
+    words += ["--batches", str(batches), "--warmup", str(header.warmup)]
     words += ["--limit", str(limit_s), "--step"]
     return shlex.join(words)
 

@@ -35,7 +35,7 @@ def list_runs(results: Path) -> list[RunRow]:
     rows = []
     for journal in _journals(results):
         try:
-            view = read_journal(journal)
+            view = read_journal(journal, samples=False)
         except ConfigError as error:
             rows.append(RunRow(journal.parent.name, "", [], [], 0, 0, 0, 0, damage=str(error)))
             continue
@@ -45,7 +45,7 @@ def list_runs(results: Path) -> list[RunRow]:
                 created=view.header.created,
                 workloads=view.header.workloads,
                 targets=list(view.header.targets),
-                planned=len(view.header.executions),
+                planned=len(view.executions),
                 done=len(view.done),
                 failed=len(view.failed),
                 size_bytes=sum(f.lstat().st_size for f in journal.parent.iterdir()),
@@ -86,8 +86,7 @@ def write_samples(directory: Path) -> None:
     """Write ``samples.parquet`` beside a journal, from it and nothing else."""
     from labctl.sweep.aggregate import write_parquet
 
-    view = read_journal(directory)
-    write_parquet(directory, [view.header, *view.records])
+    write_parquet(directory)
 
 
 def _journals(results: Path) -> list[Path]:

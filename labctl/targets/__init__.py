@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labctl.targets.local import LocalTarget
     from labctl.targets.posix import PosixTarget
     from labctl.targets.preflight import check, check_all
+    from labctl.targets.sim import SimTarget
     from labctl.targets.ssh import SSHTarget
     from labctl.targets.vm import VMTarget
 
@@ -22,6 +23,7 @@ __all__ = [
     "KINDS",
     "LocalTarget",
     "SSHTarget",
+    "SimTarget",
     "VMTarget",
     "check",
     "check_all",
@@ -32,6 +34,7 @@ KINDS = {
     "local": "labctl.targets.local:LocalTarget",
     "ssh": "labctl.targets.ssh:SSHTarget",
     "vm": "labctl.targets.vm:VMTarget",
+    "sim": "labctl.targets.sim:SimTarget",
 }
 _FUNCTIONS = ("labctl.targets.preflight:check", "labctl.targets.preflight:check_all")
 

@@ -79,11 +79,11 @@ class Shell(Protocol):
 
 
 class Target(Protocol):
-    """One machine that runs workloads: local, ssh or vm.
+    """One machine that runs workloads: local, ssh, vm or sim.
 
     Attributes:
         name: the key in lab.yaml.
-        kind: "local", "ssh" or "vm".
+        kind: "local", "ssh", "vm" or "sim".
         machine: name of the physical machine that it runs on; two targets with the
             same machine never run cells at the same time.
         workdir: absolute directory on the target that labctl may use.

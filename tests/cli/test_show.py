@@ -13,6 +13,8 @@ targets:
   linux: {kind: vm, image: debian-12, vcpus: 3}
   freebsd9: {kind: vm, image: freebsd-9.3}
   seen: {kind: vm, image: freebsd-9.3, tunables: {kern.hz: 100}, hardware: {smbios_product: KVM}}
+  older: {kind: vm, image: debian-12, kernel: debian/bullseye}
+  own: {kind: vm, image: debian-12, kernel: {image: ./bzImage}}
 pairs:
   - {guest: linux, metal: metal}
 """
@@ -31,7 +33,7 @@ def test_every_target_is_shown_as_it_would_be_made(shown):
     assert document["path"] == str(shown.directory / "lab.yaml")
     assert document["pairs"] == [{"guest": "linux", "metal": "metal"}]
     targets = {target["name"]: target for target in document["targets"]}
-    assert list(targets) == ["metal", "box", "linux", "freebsd9", "seen"]
+    assert list(targets) == ["metal", "box", "linux", "freebsd9", "seen", "older", "own"]
     assert targets["metal"] == {"name": "metal", "kind": "local", "machine": "local"}
     ssh = {"host": "192.0.2.7", "port": 2222, "user": "me", "identity": None}
     assert targets["box"]["ssh"] == ssh and targets["box"]["machine"] == "192.0.2.7"
@@ -58,6 +60,15 @@ def test_settings_on_the_disk_want_a_box_of_their_own(shown):
     assert seen["file"].endswith(f"/boxes/{seen['box'].removeprefix('labctl/')}.box")
 
 
+def test_another_kernel_wants_a_box_of_its_own(shown):
+    targets = {target["name"]: target for target in shown.json("lab")["targets"]}
+    kernels = {name: targets[name]["kernel"] for name in ("linux", "older", "own")}
+    assert kernels == {"linux": "", "older": "debian/bullseye", "own": "bzImage"}
+    assert len({targets[name]["vagrant"]["box"] for name in kernels}) == 3
+    assert targets["older"]["vagrant"]["export"].endswith("debian-12 --format box --target older")
+    assert "debian/bullseye" in shown("lab").stdout.replace("\n", " ")
+
+
 def test_nothing_is_made_by_showing(shown):
     shown("lab")
     left = [name for _, _, names in os.walk(shown.directory) for name in names]
@@ -67,7 +78,7 @@ def test_nothing_is_made_by_showing(shown):
 def test_people_get_a_line_a_target(shown):
     rows = shown("lab").stdout.splitlines()
     assert [row.split()[0] for row in rows[1:] if not row.startswith(" ")] == [
-        *("metal", "box", "linux", "freebsd9", "seen")
+        *("metal", "box", "linux", "freebsd9", "seen", "older", "own")
     ]
     assert "me@192.0.2.7:2222" in rows[2]
 

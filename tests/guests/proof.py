@@ -18,7 +18,6 @@ from labctl.images.builder import (
     GuestIdentity,
     GuestSettings,
     ImageFiles,
-    Options,
     Progress,
     Source,
     Stage,
@@ -35,7 +34,7 @@ class ProofBuilder:
     def check(self, recipe: Recipe) -> None:
         """Anything will do."""
 
-    def fetch(self, recipe: Recipe, options: Options, source: Source, progress: Progress) -> None:
+    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
         """Fails where the recipe says so."""
         if recipe.build.get("broken"):
             raise UnavailableError("nothing answers", where="http://archive.invalid/base.txz")
@@ -48,7 +47,7 @@ class ProofBuilder:
         """Nothing is kept."""
         return 0
 
-    def stages(self, recipe: Recipe, options: Options) -> Sequence[Stage]:
+    def stages(self, recipe: Recipe) -> Sequence[Stage]:
         """The disk."""
 
         def write(context: StageContext) -> None:
@@ -59,7 +58,7 @@ class ProofBuilder:
 
         return [Stage("disk", dict(recipe.build), write, needs_mib=1)]
 
-    def assemble(self, recipe: Recipe, options: Options, results: Mapping[str, Path]) -> ImageFiles:
+    def assemble(self, recipe: Recipe, results: Mapping[str, Path]) -> ImageFiles:
         """The disk, with a note."""
         notes = {"set base": "sha256:1 (given by hand)", "slots": "{}"}
         return ImageFiles(disk=results["disk"] / "disk.raw", disk_format="raw", notes=notes)

@@ -102,6 +102,29 @@ def test_a_default_init_is_for_those_that_have_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "text", "suite", "version", "image", "modules"),
+    [
+        ("debian/bullseye", "debian/bullseye", "bullseye", "", None, None),
+        ("debian/bullseye/5.10.223-1", "debian/bullseye/5.10.223-1", "bullseye", "5.10.223-1", None, None),
+        ("6.1.0-18", "6.1.0-18", "", "6.1.0-18", None, None),
+        ("{suite: sid, version: 7.0.1-1}", "debian/sid/7.0.1-1", "sid", "7.0.1-1", None, None),
+        ("./linux/bzImage", "linux/bzImage", "", "", "linux/bzImage", None),
+        ("/boot/vmlinuz", "/boot/vmlinuz", "", "", "/boot/vmlinuz", None),
+        ("{image: bzImage, modules: ../m}", "bzImage with ../m", "", "", "bzImage", "../m"),
+    ],
+)  # fmt: skip
+def test_a_kernel_is_named_in_a_word_or_a_mapping(
+    tmp_path: Path, keys: str, text: str, suite: str, version: str, image: str, modules: str
+) -> None:
+    kernel = plan(tmp_path, "linux", f"kernel: {keys}").kernel
+    assert kernel is not None
+    assert (kernel.text, kernel.suite, kernel.version) == (text, suite, version)
+    assert kernel.image == (tmp_path / image if image else None)
+    assert kernel.modules == (tmp_path / modules if modules else None)
+    assert plan(tmp_path, "linux").kernel is None
+
+
+@pytest.mark.parametrize(
     ("system", "keys", "line", "message", "hint"),
     [
         ("freebsd", "hardware: {machine: q35}", 8, "q35 has no IDE bus", "sata"),
@@ -113,6 +136,8 @@ def test_a_default_init_is_for_those_that_have_one(tmp_path: Path) -> None:
         ("linux", "hardware: {disk_bus: sata}", 8, "drivers for virtio only", "disk_bus"),
         ("netbsd", "vcpus: 9", 8, "at most 8 vCPUs, not 9", "lower"),
         ("netbsd", "init: minimal", 8, "its own init only", "remove `init`"),
+        ("freebsd", "kernel: debian/bullseye", 8, "freebsd takes no `kernel`", "another image"),
+        ("netbsd", "kernel: ./bzImage", 8, "netbsd takes no `kernel`", "another image"),
         ("freebsd", "memory: 200MiB", 8, "does not boot with 200 MiB", "256MiB"),
     ],
 )

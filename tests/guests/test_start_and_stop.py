@@ -7,14 +7,16 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from labctl import guests
 from labctl.errors import ConfigError, LabctlError, UnavailableError
 from labctl.guests.record import GuestRecord, domain_name
-from labctl.hypervisor import domain
+from labctl.hypervisor import accel, domain
 from labctl.hypervisor.connection import connect
 from labctl.images.builder import BUILDERS
 from labctl.images.catalogue import Recipe
@@ -213,3 +215,61 @@ def test_what_does_not_stop_is_powered_off_and_it_is_said(lab: Lab) -> None:
     assert isinstance(said, str)
     assert said.startswith("did not shut down within 1 s and was powered off")
     assert guests.look(lab, ["hung"])["hung"].state == "shutoff"
+
+
+def suspend(raw: Any, name: str) -> None:
+    raw.lookupByName(name).suspend()
+
+
+def hold(lab: Lab, name: str) -> None:
+    """Stop a guest's virtual CPUs, as QEMU does after an error of KVM's."""
+    with connect("embed") as connection:
+        connection.call(suspend, domain_name(lab, name))
+
+
+def test_a_guest_that_is_held_is_noticed_and_powered_off(lab: Lab) -> None:
+    started(lab, "good")
+    guests.check_runs(lab, "good")
+    hold(lab, "good")
+    with pytest.raises(guests.HeldError, match="guest is paused"):
+        guests.check_runs(lab, "good")
+    said = guests.stop(lab, ["good"], timeout=30)["good"]
+    assert isinstance(said, str)
+    assert said.startswith("was paused; it was powered off")
+    with pytest.raises(UnavailableError, match="guest is shutoff") as found:
+        guests.check_runs(lab, "good")
+    assert not isinstance(found.value, guests.HeldError)
+
+
+def test_a_guest_that_kvm_holds_is_started_under_tcg(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KVM's part is played by a verdict that is believed; the rest is as it is."""
+    lab = read(home, "")
+    error = guests.HeldError("held")
+    under_kvm = replace(started(lab, "good"), accelerator="kvm")
+
+    def again(held: Lab) -> guests.Started:
+        return guests.start_without_kvm(
+            held, "good", CATALOGUE, under_kvm, error, progress=lambda *_, **__: None
+        )
+
+    with pytest.raises(guests.HeldError):
+        again(lab)  # the lab file asked for the accelerator
+    (home / "lab.yaml").write_text(LAB.format(good="").replace("accel: tcg", "accel: auto"))
+    free = load_lab(home / "lab.yaml", images=CATALOGUE)
+    monkeypatch.setattr(
+        accel,
+        "prove_kvm",
+        lambda **_: accel._recall(key) or accel.Verdict(True, "works", 0, key=key),
+    )
+    key = {"kernel": "of this test"}
+    assert accel.choose("auto").accel == "kvm"
+    try:
+        hold(free, "good")
+        new = again(free)
+        assert (new.started, new.accelerator) == (True, "tcg")
+        assert "no usable KVM" in new.notice
+        assert "held the guest good" in accel.choose("auto").reason
+    finally:
+        guests.remove(free, ["good"])

@@ -239,10 +239,10 @@ def test_a_set_that_changed_since_it_was_brought_is_not_built_in(own_cache, tmp_
 
 
 def test_the_space_that_a_build_needs_has_the_root_file_system_in_it(own_cache):
-    (small,) = get_builder("freebsd").stages(recipe_of("freebsd-9.3"), {})
+    (small,) = get_builder("freebsd").stages(recipe_of("freebsd-9.3"))
     recipe = recipe_of("freebsd-9.3")
     large = recipe.model_copy(update={"build": recipe.build | {"root_mib": 1096}})
-    (disk,) = get_builder("freebsd").stages(large, {})
+    (disk,) = get_builder("freebsd").stages(large)
     assert disk.needs_mib - small.needs_mib == 1000
 
 

@@ -28,7 +28,7 @@ class DiskBuilder(TinyBuilder):
     ``build.kernel`` makes it one that is booted by its kernel.
     """
 
-    def stages(self, recipe, options):
+    def stages(self, recipe):
         def make(context):
             with (context.directory / "disk").open("wb") as disk:
                 disk.truncate(DISK_BYTES)
@@ -39,7 +39,7 @@ class DiskBuilder(TinyBuilder):
 
         return [Stage("disk", {}, make)]
 
-    def assemble(self, recipe, options, results):
+    def assemble(self, recipe, results):
         directory = results["disk"]
         if not recipe.build.get("kernel"):
             return ImageFiles(disk=directory / "disk", disk_format="raw")

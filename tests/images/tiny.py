@@ -26,7 +26,7 @@ class TinyBuilder:
     def check(self, recipe):
         pass
 
-    def fetch(self, recipe, options, source, progress):
+    def fetch(self, recipe, source, progress):
         pass
 
     def verify(self, recipe, progress):
@@ -35,7 +35,7 @@ class TinyBuilder:
     def downloaded_bytes(self, recipe):
         return 0
 
-    def stages(self, recipe, options):
+    def stages(self, recipe):
         text = recipe.build.get("text", "")
 
         def first(context):
@@ -51,15 +51,21 @@ class TinyBuilder:
             if recipe.build.get("fail") and Path(recipe.build["fail"]).exists():
                 raise UnavailableError("failed as asked")
             (context.directory / "disk").write_text(
-                (context.results["first"] / "base").read_text() + options.get("more", "")
+                (context.results["first"] / "base").read_text() + recipe.build.get("more", "")
             )
 
         return [
             Stage("first", {"text": text}, first),
-            Stage("second", dict(options), second, ("first",), recipe.build.get("needs", 1)),
+            Stage(
+                "second",
+                {"more": recipe.build.get("more", "")},
+                second,
+                ("first",),
+                recipe.build.get("needs", 1),
+            ),
         ]
 
-    def assemble(self, recipe, options, results):
+    def assemble(self, recipe, results):
         return ImageFiles(disk=results["second"] / "disk", disk_format="raw")
 
     def prepare_guest(self, image, directory, identity, settings):

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 
 from labctl.errors import ConfigError
-from labctl.lab import VMSpec, load_lab, locate
+from labctl.lab import KernelPair, Pair, VMSpec, load_lab, locate
 from labctl.lab.template import write_lab_file
 
 IMAGES = {"debian-12", "freebsd-9.3", "netbsd-6.1.5"}
 LOCAL = "lab: x\ntargets: {a: {kind: local}}\n"
+PAIRS = """lab: x
+targets:
+  m: {kind: local}
+  g: {kind: vm, image: debian-12}
+  h: {kind: vm, image: debian-12}
+pairs:
+"""
 SSH = "lab: x\ntargets:\n  a: {{kind: ssh, host: h, workdir: /w, {}}}\n"
 
 
@@ -57,6 +64,17 @@ def test_what_init_has_in_comments_is_valid_too(tmp_path: Path) -> None:
     guest = lab.vm("freebsd9-as-guest")
     assert None not in guest.hardware.model_dump().values()  # every key is shown
     assert guest.tunables and guest.sysctls and lab.vm("linux-unmitigated").cmdline
+
+
+def test_pairs_of_both_kinds_and_the_margin(tmp_path: Path) -> None:
+    text = f"{PAIRS}  - {{guest: g, metal: m}}\n  - {{kernel: h, against: g}}\nmargin: 12.5%\n"
+    lab = load_lab(lab_file(tmp_path, text), images=IMAGES)
+    assert [(type(pair), pair.names) for pair in lab.pairs] == [
+        (Pair, ("g", "m")),
+        (KernelPair, ("h", "g")),
+    ]
+    assert lab.margin == 0.125
+    assert load_lab(lab_file(tmp_path, LOCAL), images=IMAGES).margin == 0.1
 
 
 def test_a_vm_overrides_the_defaults(tmp_path: Path) -> None:
@@ -247,6 +265,25 @@ CASES = {
     "pair with itself": (
         "lab: x\ntargets: {m: {kind: local}}\npairs:\n  - {guest: m, metal: m}\n", 4, "paired with itself", "",
     ),
+    "pair twice": (
+        f"{PAIRS}  - {{guest: g, metal: m}}\n  - {{kernel: m, against: g}}\n", 8, "'m' and 'g' are paired already", "remove",
+    ),
+    "pair the wrong way": (
+        f"{PAIRS}  - {{guest: m, metal: g}}\n", 7, "'g' is a guest and 'm' is not", "{guest: g, metal: m}",
+    ),
+    "pair half a kernel": (
+        f"{PAIRS}  - {{kernel: g, metal: m}}\n", 7, "pairs.0.metal: there is no such key", "kernel, against",
+    ),
+    "pair's kernel of nobody": (
+        f"{PAIRS}  - {{kernel: g, against: k}}\n", 7, "there is no target 'k'", "known: m, g, h",
+    ),
+    "pair's name a number": (f"{PAIRS}  - {{kernel: 5.10, against: g}}\n", 7, "as the float 5.1", "quotes"),
+    "pair without sides": (f"{PAIRS}  - {{}}\n", 7, "pairs.0.guest: this key is missing", "add it"),
+    "pair a text": (f"{PAIRS}  - g\n", 7, "pairs.0: a mapping of keys is wanted", ""),
+    "margin a number": (f"{LOCAL}margin: 0.1\n", 3, "0.1 is not a share", "per cent, like 10%"),
+    "margin of nothing": (f"{LOCAL}margin: 0%\n", 3, "0% is out of range", "above 0%"),
+    "margin too large": (f"{LOCAL}margin: 101%\n", 3, "101% is out of range", "up to 100%"),
+    "margin nothing": (f"{LOCAL}margin:\n", 3, "margin: there is nothing here", "like 10%"),
     "unknown hypervisor": (
         "lab: x\ntargets:\n  a: {kind: vm, image: debian-12, hypervisor: big}\n",
         3, "there is no hypervisor 'big'", "local",
@@ -336,6 +373,18 @@ CASES = {
     "long hexadecimal": (f"lab: 0x{'7' * 9000}\n", 1, "too large", "quotes"),
     "NUL in the file": ("lab: x\ny: \0\n", 2, "the character U+0000 may not stand here", "remove"),
     # Values.
+    "kernel a number": (VM.format("kernel: 6.1"), 6, "kernel: YAML reads this as the float 6.1", "quotes"),
+    "kernel without its vendor": (
+        VM.format("kernel: bullseye"), 6, "'bullseye' names no kernel", "debian/bullseye",
+    ),
+    "kernel of another vendor": (VM.format("kernel: fedora/39"), 6, "names no kernel", "debian/SUITE"),
+    "kernel a directory": (VM.format("kernel: ./linux/"), 6, "names no kernel", "a path"),
+    "kernel of the path's user": (VM.format("kernel: ~nosuchuser/x"), 6, "names a user who is not known", ""),
+    "kernel a list": (VM.format("kernel: [debian/sid]"), 6, "a list is no kernel", "a version"),
+    "two kernels": (VM.format("kernel: {suite: sid, image: x}"), 6, "say which kernel", "give one of both"),
+    "no kernel": (VM.format("kernel: {}"), 6, "say which kernel", "give one of both"),
+    "modules alone": (VM.format("kernel: {suite: sid, modules: x}"), 6, "modules go with a kernel", "its image"),
+    "a kernel's key": (VM.format("kernel: {modul: x}"), 6, "kernel.modul: there is no such key", "modules"),
     "nobody's identity": (SSH.format("identity: ~nosuchuser/x"), 3, "names a user who is not known", "path"),
     "nobody's known_hosts": (SSH.format("known_hosts: ~nosuchuser/x"), 3, "names a user who is not known", ""),
     "NUL in identity": (SSH.format(r'identity: "/a\0"'), 3, "has control characters", "remove"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labctl.errors import MeasurementError
+from labctl.errors import ConfigError, MeasurementError
 from labctl.sweep import aggregate
 from labctl.sweep.records import Begin, EndRecord, Failure, Sample
 from tests.report.synthetic import attempt_records, make_header, make_records
@@ -42,7 +42,7 @@ def test_an_execution_counts_once_wherever_its_attempts_were_cut(cuts, same_numb
     per_execution = counted.groupby("execution")["batch"].apply(list)
     assert all(batches == [0, 1] for batches in per_execution)
     assert len(samples) == sum(isinstance(record, Sample) for record in records)
-    summary = aggregate.attempts_summary(records)
+    summary = aggregate.attempts_summary(*aggregate.split(records))
     assert summary["completed"] == len(complete)
     assert summary["uncounted"] == (~samples["complete"]).sum()
 
@@ -149,10 +149,49 @@ def test_parquet_is_whole_and_made_again_the_same(tmp_path):
     import pandas as pd
 
     records = make_records(trouble=True)
-    path = aggregate.write_parquet(tmp_path, records)
+    text = "".join(record.model_dump_json() + "\n" for record in records)
+    (tmp_path / "journal.jsonl").write_text(text)
+    path = aggregate.write_parquet(tmp_path)
     first = path.read_bytes()
     again = pd.read_parquet(path)
     pd.testing.assert_frame_equal(again, aggregate.samples_frame(records), check_dtype=False)
-    aggregate.write_parquet(tmp_path, records)
+    aggregate.write_parquet(tmp_path)
     assert path.read_bytes() == first
-    assert [p.name for p in tmp_path.iterdir()] == ["samples.parquet"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["journal.jsonl", "samples.parquet"]
+
+
+def test_samples_read_from_the_file_are_those_of_the_records(tmp_path, monkeypatch):
+    import pandas as pd
+
+    records = make_records(make_header(workloads=("kqtest", "urandom")), trouble=True)
+    path = tmp_path / "journal.jsonl"
+    lines = [record.model_dump_json() + "\n" for record in records]
+    path.write_text("".join(lines) + lines[-1][:20])  # and a torn one
+    expected = aggregate.samples_frame(records)
+    assert expected["p50_ns"].notna().any()
+    assert expected["p50_ns"].isna().any()
+    assert not expected["complete"].all()
+    pd.testing.assert_frame_equal(aggregate.read_samples(tmp_path), expected)
+    monkeypatch.setattr("labctl.sweep.columns._BLOCK", 7)  # more blocks than one
+    pd.testing.assert_frame_equal(aggregate.read_samples(path), expected)
+
+
+@pytest.mark.parametrize(
+    "damage", [('"wall_ns":', '"wall":'), ('"ops":', '"ops":"many","was":'), ("}", "")]
+)
+def test_a_damaged_sample_is_named_by_its_line(tmp_path, damage):
+    lines = [record.model_dump_json() + "\n" for record in make_records()]
+    number = next(n for n, line in enumerate(lines) if '"type":"sample"' in line)
+    lines[number] = lines[number].replace(*damage)
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(lines))
+    with pytest.raises(ConfigError) as caught:
+        aggregate.read_samples(path)
+    assert caught.value.where == f"{path}:{number + 1}"
+
+
+def test_a_journal_without_samples_is_an_empty_frame(tmp_path):
+    (tmp_path / "journal.jsonl").write_text(make_records()[0].model_dump_json() + "\n")
+    assert aggregate.read_samples(tmp_path).empty
+    with pytest.raises(ConfigError, match="cannot be read"):
+        aggregate.read_samples(tmp_path / "nothing")

@@ -8,8 +8,10 @@ import json
 import pytest
 
 from labctl.report import build_report, to_json
+from labctl.report.words import stops as stops_in_words
 from labctl.seeds import load_seeds
-from labctl.sweep.records import Begin, FactsRecord
+from labctl.sweep.records import Begin, FactsRecord, Goal, PhaseRecord, Stop
+from labctl.workloads import load_workloads
 from tests.report.synthetic import SHAPES, make_header, make_records
 
 SMALL = make_header(rounds=1)
@@ -48,6 +50,9 @@ def test_growth_and_ratio_are_those_of_the_table(model):
     for point in pair.points:
         times = (by_target[name][point.threads].time.value for name in ("linux", "metal"))
         assert point.ratio.value == pytest.approx(next(times) / next(times))
+        if point.amplification:
+            grown = (by_target[name][point.threads].growth.value for name in ("linux", "metal"))
+            assert point.amplification.value == pytest.approx(next(grown) / next(grown))
     linux = by_target["linux"]
     assert linux[8].growth.value == pytest.approx(linux[8].time.value / linux[1].time.value)
 
@@ -62,25 +67,59 @@ def test_pairs_may_be_given_and_name_what_differs():
     pairs = [{"guest": "freebsd", "metal": "metal"}, {"guest": "nobody", "metal": "metal"}, {}]
     (pair,) = build_report(make_records(SMALL), pairs).sections[0].pairs
     assert pair.functional
-    differ = {row.key: (row.guest, row.metal) for row in pair.confounders}
+    differ = {row.key: (row.one, row.other) for row in pair.confounders}
     assert differ["program"] == ("kqtest", "eptest")
     assert differ["system"] == ("freebsd", "linux")
     assert "libc" in differ, "unknown on one side is a difference"
     assert "baseline" not in differ
+    assert [row.bars for row in pair.confounders][:2] == ["all", "all"], "what bars most first"
 
 
 def test_a_baseline_that_is_a_guest_is_named_as_a_confounder():
     model = build_report(with_facts(make_records(SMALL), "metal", hypervisor="kvm"))
     (pair,) = model.sections[0].pairs
-    assert pair.confounders[0].metal == "host (itself a guest of kvm)"
+    found = {row.key: row for row in pair.confounders}
+    assert found["baseline"].other == "host (itself a guest of kvm)"
     assert "bare metal" not in model.target("metal").role
     assert any("is not bare metal" in note for note in model.notes)
+
+
+def test_the_verdict_stands_in_the_pair_and_before_all_else(model):
+    (pair,) = model.sections[0].pairs
+    assert model.verdicts == [pair.verdict]
+    assert pair.verdict.sentence.startswith(
+        "linux / metal, kqtest: cannot tell, because the mitigation"
+    )
+    document = json.loads(to_json(model))
+    assert document["verdicts"][0]["level"] == "cannot tell"
+    assert document["margin"] == 0.1
+
+
+def test_a_pair_that_no_lab_file_declares_is_found_and_said():
+    header = make_header(rounds=1, lab={"lab": "synthetic", "margin": 0.25})
+    model = build_report(make_records(header))
+    (pair,) = model.sections[0].pairs
+    assert (pair.one, pair.other) == ("linux", "metal")
+    assert pair.found == "both run Synthetic Linux 12 with the kernel 6.1.0-synthetic-amd64"
+    assert any("The pair was found" in note for note in pair.verdict.notes)
+    assert model.margin == pair.verdict.margin == 0.25
+
+
+def test_what_was_expected_of_the_kernels_is_answered():
+    (section,) = build_report(make_records(SMALL), workloads=load_workloads()).sections
+    by_name = {expected.name: expected for expected in section.expectations}
+    assert {row.target for row in by_name["one-is-woken"].answers} == {"metal", "linux"}
+    (answer,) = by_name["all-are-woken"].answers
+    assert (answer.target, answer.verdict) == ("freebsd", "agrees")
+    assert by_name["all-are-woken"].params == "rearm=oneshot"
+    assert section.question
 
 
 def test_variants_are_compared_like_with_like():
     model = build_report(make_records(make_header(rearms=("oneshot", "level"), rounds=1)))
     pairs = model.sections[0].pairs
-    assert [pair.guest_variant for pair in pairs] == [pair.metal_variant for pair in pairs]
+    assert [pair.one_variant for pair in pairs] == [pair.other_variant for pair in pairs]
+    assert len({pair.verdict.sentence.split(":")[0] for pair in pairs}) == 2, "variants are named"
     assert len(pairs) == 2
     assert model.sections[0].common_params == ""
 
@@ -95,7 +134,7 @@ def test_trouble_is_told(model):
     text = "\n".join(model.notes)
     assert "freebsd: guest, TCG; functional: shapes and switches mean something" in text
     assert "1 of 180 planned processes" in text
-    assert "fewer than 6 boots" in text
+    assert "two boots: the interval is true but very wide (metal, linux, freebsd)" in text
 
 
 def test_boots_that_were_none_are_told():
@@ -110,7 +149,7 @@ def test_boots_that_were_none_are_told():
 
 def test_json_is_one_document_with_a_schema(model):
     document = json.loads(to_json(model))
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert document["sections"][0]["pairs"][0]["points"][0]["ratio"]["low"] > 1
     assert document["targets"][0]["role"] == "bare metal"
 
@@ -175,3 +214,24 @@ def test_the_commands_repeat_the_plan(model):
     )
     assert "--param rearm=oneshot" in sweep
     assert "--rounds 6 --boots 2 --batches 3 --warmup 1 --seed 42" in sweep
+
+
+def test_why_an_adaptive_sweep_stopped_is_told_and_it_can_be_repeated():
+    goal = Goal(half_width=0.015, at_most=3.0, max_seconds=90.0)
+    header = make_header(rounds=1, until=goal)
+    keys = [execution.cell.key for execution in header.executions[:2]]
+    shared = {"boots": 2, "processes": 4, "batches": 12}
+    stops = [
+        Stop(cell=keys[0], reason="narrow", half_width=0.01, **shared),
+        Stop(cell=keys[1], reason="boots", half_width=0.03, **shared),
+    ]
+    phase = PhaseRecord(
+        time="", machine="local", number=1, boots=0, rounds=0, batches=0, stops=stops
+    )
+    model = build_report([*make_records(header), phase])
+    assert [stop.reason for stop in model.design.stops] == ["narrow", "boots"]
+    told = stops_in_words(model.design)
+    assert told[0] == "1 of 2 cells reached ±1.5%"
+    assert told[1].endswith(": stopped at ±3.0%: boots differ, and no boot can be added")
+    assert "--until 1.5% --at-most 3 --max-time 90s" in model.commands[-1]
+    assert stops_in_words(build_report(make_records(SMALL)).design) == []

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
+from labctl.analysis.roles import FUNCTIONAL
 from labctl.report import build_report, render_page, write_page
-from labctl.report.labels import FUNCTIONAL
 from labctl.report.terminal import plain_lines, print_report, render
 from labctl.sweep.records import FactsRecord, Failure, Note
 from tests.report.synthetic import make_header, make_records
@@ -52,7 +52,7 @@ def hostile_model():
         elif isinstance(record, Note):
             record = record.model_copy(update={"message": HOSTILE, "target": HOSTILE})
         hostile.append(record)
-    return build_report(hostile, questions={"kqtest" + HOSTILE: HOSTILE})
+    return build_report(hostile)
 
 
 class Page(HTMLParser):
@@ -189,7 +189,14 @@ def test_the_page_says_what_the_model_says(model, html):
     assert "meerwald 2012, kqtest, kvm-guest" in re.sub(r"\s+", " ", text)
     assert "labctl sweep kqtest urandom" in text
     assert "a message was lost" in text
-    for figure in ("Time per message", "Growth", "Guest / metal", "Context switches", "Latency"):
+    for figure in (
+        "Time per message",
+        "Growth",
+        "Ratio of the pairs",
+        "Amplification A(N)",
+        "Context switches",
+        "Latency",
+    ):
         assert figure in text
 
 

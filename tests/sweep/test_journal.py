@@ -79,7 +79,7 @@ def test_a_torn_last_line_is_cut_off_and_the_rest_kept(run: Path) -> None:
     for cut in range(1, 40, 7):
         (run / "journal.jsonl").write_bytes(whole[:-cut])
         with Journal(run) as journal:
-            assert [type(r) for r in journal.view.records] == [Begin]
+            assert [type(r) for r in read_journal(run).records] == [Begin]
             journal.append(Note(time=now(), message="resumed"))
         assert [type(r) for r in read_journal(run).records] == [Begin, Note]
 

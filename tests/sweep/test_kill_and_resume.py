@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from labctl.sweep.journal import read_journal
-from labctl.sweep.records import EndRecord, Sample
+from labctl.sweep.records import EndRecord, Note, Sample
 from tests.conftest import Labctl
 
 SEED = int(os.environ.get("LABCTL_TEST_SEED", str(time.time_ns() % 10_000)))
@@ -57,8 +57,8 @@ def kill_and_resume(labctl: Labctl, sweep: list[str], kills: int, longest_s: flo
 
 
 def check_exactly_once(run: Path) -> None:
-    header = read_journal(run).header
-    planned = {(e.id, b) for e in header.executions for b in range(header.batches)}
+    view = read_journal(run)
+    planned = {(e.id, b) for e in view.executions for b in range(view.batches[e.id])}
     found = counted(run)
     assert set(found) == planned
     assert set(found.values()) == {1}
@@ -73,6 +73,44 @@ def test_killed_at_twenty_random_instants_on_this_machine(labctl: Labctl) -> Non
     check_exactly_once(run)
     assert max(read_journal(run).attempts.values()) > 1
     assert "interrupted" in labctl("report", run.name).stdout
+
+
+@pytest.mark.slow
+def test_an_adaptive_sweep_killed_at_random_instants(labctl: Labctl) -> None:
+    """Its phases go on from where they were, up to the cap, and every cell's end is recorded."""
+    (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
+    labctl("up")
+    sweep = ["eptest", "--threads", "1,2", "--min-batch-ms", "30", "--until", "0.01%"]
+    run = kill_and_resume(labctl, [*sweep, "--at-most", "8"], kills=12, longest_s=1.6)
+    check_exactly_once(run)
+    view = read_journal(run)
+    assert [phase.number for phase in view.phases] == list(range(1, len(view.phases) + 1))
+    assert len(view.phases) > 2
+    assert {stop.cell: stop.reason for phase in view.phases for stop in phase.stops} == {
+        f"here/eptest/rearm=oneshot/{threads}": "cap" for threads in (1, 2)
+    }
+    done = labctl.json("sweep", "--resume", "latest")
+    assert done["done"] == 0
+    (row,) = labctl.json("runs")["runs"]
+    assert row["planned"] == row["done"] == len(view.executions)
+    labctl("report", run.name)
+
+
+@pytest.mark.slow
+def test_a_sweep_until_its_intervals_are_narrow(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text("lab: one\ntargets: {here: {kind: local}}\n")
+    labctl("up")
+    told = labctl("sweep", "eptest", "--threads", "1,2", "--min-batch-ms", "20", "--until", "90%")
+    assert "2 narrow enough" in told.stderr
+    asked = ("sweep", "eptest", "--threads", "1", "--min-batch-ms", "20", "--boots", "2")
+    told = labctl(*asked, "--rounds", "2", "--until", "90%", "--max-time", "30s")
+    assert "not rebooted (labctl runs on it): all of it is measured in one boot" in told.stderr
+    (run,) = (labctl.directory / "results").glob(f"*{told.stderr.split('run ')[1].split(':')[0]}")
+    stops = [stop for phase in read_journal(run).phases for stop in phase.stops]
+    assert [(stop.reason, stop.boots, stop.processes) for stop in stops] == [("narrow", 1, 6)]
+    assert any(
+        isinstance(r, Note) and "not rebooted" in r.message for r in read_journal(run).records
+    )
 
 
 @pytest.mark.guest

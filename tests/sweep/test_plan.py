@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labctl.errors import ConfigError
+from labctl.stats.kalibera_jones import Costs
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
+from labctl.sweep.price import FACTS_S, Price, Prices, longest, prices_by_machine
 from labctl.workloads import load_workloads
 
 KNOWN = load_workloads()
@@ -107,8 +109,30 @@ def test_a_request_that_makes_no_sense_is_refused(change: dict[str, object], mes
         plan(**change)  # type: ignore[arg-type]
 
 
+MACHINES = {"metal": "local", "linux": "local", "box": "box"}
+
+
+def price(made: Plan, prices: Prices | None = None) -> dict[str, Price]:
+    return prices_by_machine(made.executions, MACHINES, made.design, prices or Prices())
+
+
 def test_the_estimate_adds_up_on_one_machine_and_not_over_two() -> None:
-    machines = {"metal": "local", "linux": "local", "box": "box"}
-    one = plan(targets=(METAL,)).seconds(machines)
-    assert plan(targets=(METAL, LINUX)).seconds(machines) == pytest.approx(2 * one)
-    assert plan(targets=(METAL, BOX)).seconds(machines) == pytest.approx(one)
+    one = longest(price(plan(targets=(METAL,))))
+    assert longest(price(plan(targets=(METAL, LINUX)))) == pytest.approx(2 * one)
+    assert longest(price(plan(targets=(METAL, BOX)))) == pytest.approx(one)
+
+
+def test_the_estimate_has_a_reboot_for_every_boot_but_the_first_of_who_may_be_rebooted() -> None:
+    made = plan(boots=3)
+    still, rebooting = price(made)["local"], price(made, Prices({"linux": 40.0}))["local"]
+    assert (still.reboots, rebooting.reboots) == (0, 2)
+    assert rebooting.reboot_s == 80
+    assert rebooting.seconds - still.seconds == pytest.approx(80)
+    assert rebooting.processes == len(made.executions) == 3 * 12 * 6
+
+
+def test_the_estimate_takes_what_cells_cost_before() -> None:
+    made = plan(targets=(METAL,), threads=(1,), rounds=4, batches=5)
+    cost = Costs(batch=2.0, process=7.0)
+    known = price(made, Prices(cells={made.executions[0].cell.key: cost}))["local"]
+    assert known.seconds == pytest.approx(4 * (7 + 5 * 2) + 2 * FACTS_S)

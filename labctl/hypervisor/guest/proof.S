@@ -3,11 +3,12 @@
  *
  * The BIOS loads its first sector; it loads the rest and then does what every
  * kernel does in its first instructions: real mode, protected mode, long mode
- * with paging, CPUID, RDMSR, a page fault that is handled, timer interrupts,
- * and the other vCPUs brought up by INIT and SIPI. Each step says so on the
- * first serial port, so that the last line shows where a broken accelerator
- * stopped. After the marker it writes to QEMU's isa-debug-exit port (0x501);
- * without that device it stays, halted, and powers off at the ACPI power button.
+ * with paging, CPUID, RDMSR, a page fault that is handled, CMPXCHG16B (which a
+ * KVM that emulates was seen to miss), timer interrupts, and the other vCPUs
+ * brought up by INIT and SIPI. Each step says so on the first serial port, so
+ * that the last line shows where a broken accelerator stopped. After the marker
+ * it writes to QEMU's isa-debug-exit port (0x501); without that device it
+ * stays, halted, and powers off at the ACPI power button.
  *
  * Build (see tests/hypervisor/test_proof_guest.py):
  *   gcc -c -o proof.o proof.S
@@ -166,6 +167,8 @@ enter_long:                             /* EBX: where to go on in long mode */
 idt_register:
         .word   IDT_ENTRIES * 16 - 1
         .quad   IDT
+        .balign 16
+pair:   .quad   0, 0
 ticks:  .long   0
 faults: .long   0
 running: .long  1
@@ -181,6 +184,7 @@ vendor:    .ascii "            "
            .asciz "\r\n"
 msg_msr:   .asciz "labctl proof: rdmsr\r\n"
 msg_fault: .asciz "labctl proof: page fault\r\n"
+msg_pair:  .asciz "labctl proof: cmpxchg16b\r\n"
 msg_timer: .asciz "labctl proof: timer\r\n"
 msg_cpus:  .asciz "labctl proof: all vCPUs\r\n"
 msg_done:  .asciz "labctl proof: complete\r\n"
@@ -250,6 +254,22 @@ boot64:
         movl    $msg_fault, %esi
         call    print
 
+        movl    $1, %eax                /* kernels allocate memory by it where it is there */
+        cpuid
+        btl     $13, %ecx
+        jnc     8f
+        xorl    %eax, %eax              /* two words of 0 become 1, 0 */
+        xorl    %edx, %edx
+        movl    $1, %ebx
+        xorl    %ecx, %ecx
+        movl    $pair, %ebp
+        lock cmpxchg16b (%rbp)
+        jnz     failed
+        cmpl    $1, pair
+        jne     failed
+        movl    $msg_pair, %esi
+        call    print
+8:
         movl    $pic_setup, %esi        /* vectors from 0x20, timer alone unmasked */
 2:      lodsb
         movzbl  %al, %edx

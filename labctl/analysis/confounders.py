@@ -1,0 +1,238 @@
+"""What differs between the two sides of a pair besides its subject, and what that bars.
+
+Most differences are named and no more. Some make it impossible to put an effect down to
+the subject: those bar a verdict, or a part of it. Which, and why: docs/verdicts.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from labctl.analysis.sides import Side
+from labctl.analysis.words import fact_text
+from labctl.observe.facts import differences
+from labctl.stats.judge import Subject
+
+Bars = Literal["nothing", "growth", "scaling", "all"]
+"""What cannot be said: nothing barred; that the other side's own growth is its kernel's;
+anything of scaling; anything at all."""
+
+BARRED: dict[Bars, str] = {
+    "all": "bars a verdict",
+    "scaling": "bars a verdict on scaling",
+    "growth": "bars saying that the kernel grows",
+    "nothing": "",
+}
+
+
+@dataclass(frozen=True)
+class Confounder:
+    """A difference that is not the pair's subject.
+
+    Attributes:
+        key: the fact's name, or "baseline", "emulation", "direction", "program", "parameters".
+        one, other: its values, as text.
+        bars: what it makes impossible to say.
+        why: as a clause, of what bars something; else "".
+    """
+
+    key: str
+    one: str
+    other: str
+    bars: Bars = "nothing"
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a side ran: program, its parameters as text, and least number of threads."""
+
+    program: str
+    params: str
+    threads: int
+
+
+# Facts that bar everything where they differ, and what they are called.
+_SYSTEM = {"system": "system", "arch": "architecture"}
+_KERNEL = {"kernel": "kernel", "kernel_version": "build of the kernel"}
+_CPUS = {
+    "cpus_online": "the sides have {one} and {other} CPUs",
+    "cpus_allowed": "the sides may use {one} and {other} CPUs",
+    "cpu_quota": "the sides are held to {one} and {other} CPUs",
+}
+_FIRST = (
+    "direction",
+    "simulation",
+    "system",
+    "arch",
+    "program",
+    "parameters",
+    "kernel",
+    "image",
+    "ground",
+    "emulation",
+    "cpu_model",
+    "cpus_online",
+    "clocksource",
+    "mitigations",
+    "compiler",
+    "libc",
+    "machine",
+)
+_LONGEST = 60  # characters of a value that is shown in a sentence
+# Mitigations that make every system call or switch dearer while they are on.
+_DEAR = (
+    "meltdown",
+    "spectre_v2",
+    "retbleed",
+    "mds",
+    "tsx_async_abort",
+    "mmio_stale_data",
+    "reg_file_data_sampling",
+    "spec_rstack_overflow",
+    "indirect_target_selection",
+    "pti",
+    "ibrs",
+)
+
+
+def confounders(
+    subject: Subject, one: Side, other: Side, ran: Work, other_ran: Work
+) -> list[Confounder]:
+    """Everything that differs, what bars most first."""
+    found = [*_standing(subject, one, other), *_work(ran, other_ran)]
+    threads = max(ran.threads, other_ran.threads)
+    for key, left, right in differences(one.facts, other.facts):
+        if subject == "kernel" and key in _KERNEL:
+            continue  # the subject itself
+        texts = [fact_text(value) or "unknown" for value in (left, right)]
+        bars, why = _weigh(subject, key, (left, right), (one, other), threads)
+        why = why.format(one=texts[0], other=texts[1])
+        found.append(Confounder(key, texts[0], texts[1], bars, why))
+    if one.machine != other.machine:
+        found.append(Confounder("machine", one.machine or "unknown", other.machine or "unknown"))
+    return sorted(found, key=_weight)
+
+
+def _weight(confounder: Confounder) -> tuple[int, int]:
+    """What bars most first, and of that what says most."""
+    bars: tuple[Bars, ...] = ("all", "scaling", "growth", "nothing")
+    key = confounder.key
+    return bars.index(confounder.bars), _FIRST.index(key) if key in _FIRST else len(_FIRST)
+
+
+def reasons(found: Sequence[Confounder], *bars: Bars) -> list[str]:
+    """Why something is barred, without what only repeats another: a system's kernel is its own."""
+    keys = {confounder.key for confounder in found}
+    implied = {"kernel": "system", "os_release": "system", "kernel_version": "kernel"}
+    return [c.why for c in found if c.bars in bars and implied.get(c.key) not in keys]
+
+
+def _weigh(
+    subject: Subject, key: str, values: tuple[Any, Any], sides: tuple[Side, Side], threads: int
+) -> tuple[Bars, str]:
+    """What a difference of facts bars, and the words for it."""
+    barring = _SYSTEM | (_KERNEL if subject == "virtualization" else {})
+    if sides[0].machine != sides[1].machine or subject == "kernel":
+        barring["cpu_model"] = "CPU model"
+    if subject == "kernel" and not _one_image(sides):
+        barring["os_release"] = "distribution"
+    if key in barring:
+        return "all", _differ(barring[key], values)
+    if key in _CPUS:
+        scarce = any(isinstance(value, int | float) and value <= threads for value in values)
+        return ("all" if scarce else "scaling"), _CPUS[key]
+    name = key.removeprefix("mitigations.")
+    if subject == "virtualization" and name in _DEAR and _is_on(values[0]) != _is_on(values[1]):
+        return "all", f"the mitigation of {name} is on at one side alone"
+    return "nothing", ""
+
+
+def _differ(what: str, values: tuple[Any, Any]) -> str:
+    texts = [fact_text(value) for value in values]
+    if not all(texts):
+        return f"it is not known whether both have one {what}"
+    plural = what.replace("build", "builds") if what.startswith("build") else f"{what}s"
+    if max(map(len, texts)) > _LONGEST:
+        return f"the {plural} differ"
+    return f"the {plural} differ ({{one}} and {{other}})"
+
+
+def _is_on(value: Any) -> bool:
+    """Whether a kernel spends time on a vulnerability."""
+    text = str(value or "").lower()
+    return not text.startswith(("not affected", "vulnerable", "unknown", "none", "0", "false"))
+
+
+def _one_image(sides: tuple[Side, Side]) -> bool:
+    keys = {side.fact("image_key") for side in sides}
+    return len(keys) == 1 and keys != {""}
+
+
+def _standing(subject: Subject, one: Side, other: Side) -> Iterator[Confounder]:
+    """What follows from what each side is."""
+
+    def make(key: str, bars: Bars, why: str) -> Confounder:
+        return Confounder(key, one.role.text, other.role.text, bars, why)
+
+    if one.role.simulated != other.role.simulated:
+        yield make("simulation", "all", "one side is simulated and the other measured")
+    for side in (one, other):
+        if side.role.accelerator in ("unknown", "mixed"):
+            why = f"the accelerator that ran {side.name} is {side.role.accelerator}"
+            yield make("emulation", "all", why)
+    if subject == "kernel":
+        yield from _ground(one, other, make)
+        return
+    emulated = [side.name for side in (one, other) if side.role.functional]
+    if emulated:
+        names = " and ".join(emulated)
+        verb = "is" if len(emulated) == 1 else "are"
+        yield make("emulation", "all", f"{names} {verb} emulated (TCG), where times mean nothing")
+    if one.role.virtual is not True:
+        what = "is not known to be" if one.role.virtual is None else "is not"
+        yield make("direction", "all", f"{one.name} {what} a guest")
+    elif other.role.guest:
+        yield make("direction", "all", f"{other.name} is a guest of the lab too")
+    elif other.role.virtual:
+        what = f"{other.name} is itself a guest of {fact_text(other.facts.get('hypervisor'))}"
+        if one.machine != other.machine:
+            yield make("baseline", "all", f"{what}, on another machine")
+        else:
+            why = f"{what}: what grows there may be that hypervisor's doing"
+            yield make("baseline", "growth", why)
+    elif other.role.virtual is None:
+        what = f"{other.name} is not known to be bare metal"
+        yield make("baseline", "growth", f"{what}: what grows there may be a hypervisor's doing")
+
+
+def _ground(
+    one: Side, other: Side, make: Callable[[str, Bars, str], Confounder]
+) -> Iterator[Confounder]:
+    """Two kernels are compared on one ground: the same virtualization and the same image."""
+    left, right = one.role, other.role
+    alike = (left.guest, left.virtual, left.accelerator) == (
+        right.guest,
+        right.virtual,
+        right.accelerator,
+    )
+    if not alike:
+        yield make("ground", "all", f"one is a {left.text}, the other a {right.text}")
+    elif not left.guest and one.fact("hypervisor") != other.fact("hypervisor"):
+        yield make("ground", "all", "their hypervisors differ")
+    images = [side.fact("image_key") for side in (one, other)]
+    if all(images) and images[0] != images[1]:
+        names = [fact_text(side.facts.get("image")) or "unknown" for side in (one, other)]
+        yield Confounder("image", names[0], names[1], "all", "the images differ")
+
+
+def _work(ran: Work, other: Work) -> Iterator[Confounder]:
+    if ran.program != other.program:
+        why = f"the programs differ ({ran.program} and {other.program})"
+        yield Confounder("program", ran.program, other.program, "all", why)
+    elif ran.params != other.params:
+        texts = [side.params or "none" for side in (ran, other)]
+        why = f"the parameters differ ({texts[0]} and {texts[1]})"
+        yield Confounder("parameters", texts[0], texts[1], "all", why)

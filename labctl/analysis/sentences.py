@@ -1,0 +1,221 @@
+"""A verdict as one plain sentence with its numbers, and what is to be said beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from labctl.analysis.confounders import reasons
+from labctl.analysis.roles import SIMULATED
+from labctl.analysis.verdicts import Comparison
+from labctl.analysis.words import number, plain
+from labctl.stats import Estimate
+from labctl.stats.estimate import ONE_BOOT
+from labctl.stats.judge import Judgement, Standing, standing
+from labctl.stats.remarks import SIDES
+
+_NAMES = {
+    "arch": "architecture",
+    "aslr": "ASLR",
+    "cpu_flags_digest": "CPU flags",
+    "cpu_microcode": "microcode",
+    "cpu_model": "CPU model",
+    "cpu_model_virtual": "virtual CPU model",
+    "clocksource": "clock",
+    "compiler_target": "compiler's target",
+    "cpus_online": "number of CPUs",
+    "hz": "clock ticks a second",
+    "memory_kib": "memory",
+    "machine": "physical machine",
+    "numa_nodes": "NUMA nodes",
+    "os_release": "distribution",
+    "program_build": "how programs were compiled",
+    "smt": "SMT",
+    "thp": "transparent huge pages",
+    "threads_per_core": "threads a core",
+}
+_SHOWN = 6  # of what differs, in a sentence
+_REASONS = 3
+
+
+def verdict_sentence(c: Comparison, label: str = "") -> str:
+    """The verdict in one sentence, without control characters.
+
+    Args:
+        label: what was measured, "kqtest, rearm=level"; default: the workload.
+    """
+    head = f"{c.pair.one} / {c.pair.other}, {label or c.one_curve.workload}: {headline(c)}"
+    if c.barred:
+        head += f", because {_listed(_most(c.barred))}; measured"
+    clauses = [_level(c)]
+    if c.effects.amplification.threads:
+        clauses.append(_scaling(c))
+    return plain(f"{head}: {', and '.join(clauses)}.")
+
+
+def headline(c: Comparison) -> str:
+    """The calls alone: "virtualization", or "at 1 thread virtualization, for scaling kernel"."""
+    marks = [
+        text for text, on in (("under emulation", c.functional), ("simulated", c.simulated)) if on
+    ]
+    mark = f" ({', '.join(marks)})" if marks else ""
+    if c.level.call == c.scaling.call or not c.effects.amplification.threads:
+        return f"{c.level.call}{mark}"
+    at = _threads(c.effects.base)
+    return f"at {at} {c.level.call}, for scaling {c.scaling.call}{mark}"
+
+
+def verdict_notes(c: Comparison) -> list[str]:
+    """What must be known beside the sentence, as sentences."""
+    notes = []
+    if c.simulated:
+        notes.append(f"{SIMULATED[0].upper()}{SIMULATED[1:]}.")
+    if c.functional and not c.barred:
+        notes.append(
+            "Both sides are emulated (TCG): it is the effect on emulated machines, from which no "
+            "time of a real machine follows."
+        )
+    if not c.barred:
+        notes += [f"{why[0].upper()}{why[1:]}." for why in reasons(c.confounders, "growth")]
+        if any(x.key == "baseline" for x in c.confounders):
+            notes.append("The comparison is one more layer of virtualization against one less.")
+    if alone := c.one_boot():
+        whose = "each side" if len(alone) > 1 else alone[0]
+        notes.append(f"It holds for the one boot of {whose} that was measured.")
+    if c.pair.found:
+        notes.append(f"The pair was found: {c.pair.found}.")
+    if differing := _differing(c):
+        notes.append(f"What else differs: {', '.join(differing)}.")
+    return [plain(note) for note in notes]
+
+
+def comparison_warnings(c: Comparison) -> list[str]:
+    """What is to be said against the effects: the estimates' warnings, each once, and the
+    remarks on both sides' data."""
+    families = (c.effects.level, c.effects.amplification, c.effects.growth_other)
+    found = dict.fromkeys(
+        warning
+        for family in families
+        for estimate in family.estimates
+        for warning in estimate.warnings
+        if warning != ONE_BOOT  # the remarks say whose
+    )
+    found |= dict.fromkeys(c.effects.warnings)
+    sides = zip(SIDES, (c.pair.one, c.pair.other), strict=True)
+    texts = list(found)
+    for said, name in sides:
+        texts = [text.replace(said, name) for text in texts]
+    return texts
+
+
+def _level(c: Comparison) -> str:
+    """How long an operation takes on one side against the other."""
+    found = c.effects.level.at(c.effects.base)
+    one, other = _where(c)
+    at, what = _threads(c.effects.base), _operation(c.one_curve.unit)
+    if c.level.call == "neither":
+        return (
+            f"{what} takes as long {one} as {other} at {at}, to within {c.margin:.0%} "
+            f"({number(found.value)} times {_own(found)})"
+        )
+    text = (
+        f"{what} takes {number(found.value)} times as long {one} as {other} at {at} {_own(found)}"
+    )
+    return text + _undecided(c, c.level)
+
+
+def _scaling(c: Comparison) -> str:
+    """How much more it grows on one side than on the other."""
+    family = c.effects.amplification
+    stands = standing(family.estimates, c.margin)
+    n = _telling(c, stands)
+    found, ours, theirs = (f.at(n) for f in (family, c.effects.growth_one, c.effects.growth_other))
+    one, other = _where(c)
+    told = c.scaling.call != "cannot tell"
+    unsure = not told and not reasons(c.confounders, "all", "scaling") and stands != "open"
+    its_own = f" {_all(theirs)}" if c.scaling.call in ("kernel", "both") or unsure else ""
+    each = f"{number(ours.value)}-fold {one}, {number(theirs.value)}-fold{its_own} {other}"
+    to = f"growth from {c.effects.base} to {_threads(n)}"
+    if stands == "within" and (told or unsure):
+        times = f"{number(found.value)} times {_own(found)}"
+        text = f"{to} is equal to within {c.margin:.0%} ({each}: {times})"
+    else:
+        text = f"{to} is {number(found.value)} times that {other} {_all(found)} ({each})"
+    return text + _undecided(c, c.scaling)
+
+
+def _telling(c: Comparison, stands: Standing) -> int:
+    """The thread count to show: at which A(N) is least, or least certain, or shows most."""
+    family = c.effects.amplification
+    if stands == "below":
+        return min(family.threads, key=lambda n: family.at(n).value)
+    if stands == "open":
+        return max(family.threads, key=lambda n: _reach(family.at(n)))
+    if c.scaling.threads in family.threads:
+        return c.scaling.threads
+    return family.threads[-1]
+
+
+def _reach(estimate: Estimate) -> float:
+    """How far the interval reaches from 1, on a logarithmic scale."""
+    if estimate.low is None or estimate.high is None or estimate.low <= 0:
+        return math.inf
+    return max(abs(math.log(estimate.low)), abs(math.log(estimate.high)))
+
+
+def _undecided(c: Comparison, judgement: Judgement) -> str:
+    """Why it cannot be told, where the head does not say so already."""
+    if judgement.call != "cannot tell" or c.barred:
+        return ""
+    return f", which leaves it open: {judgement.reason}"
+
+
+def _where(c: Comparison) -> tuple[str, str]:
+    one, other = c.pair.one, c.pair.other
+    if c.pair.subject == "kernel":
+        return f"with {one}", f"with {other}"
+    return f"in {one}", f"on {other}"
+
+
+def _own(estimate: Estimate) -> str:
+    """Its interval, of this number alone."""
+    return _bracket(estimate.low, estimate.high)
+
+
+def _all(estimate: Estimate) -> str:
+    """Its interval, of those that hold for all thread counts at once."""
+    return _bracket(estimate.family_low, estimate.family_high)
+
+
+def _bracket(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "[no interval]"
+    return f"[{number(low)}, {number(high)}]"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread" if count == 1 else f"{count} threads"
+
+
+def _operation(unit: str) -> str:
+    return f"{'an' if unit[:1].lower() in 'aeiou' else 'a'} {unit}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    *most, last = texts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _most(texts: Sequence[str]) -> list[str]:
+    """The weightiest reasons, and how many more there are."""
+    more = len(texts) - _REASONS
+    return [*texts[:_REASONS], f"{more} more reasons"] if more > 1 else list(texts)
+
+
+def _differing(c: Comparison) -> list[str]:
+    """Names of what differs and bars nothing."""
+    keys = [x.key.partition(".")[0] for x in c.confounders if x.bars == "nothing"]
+    names = [_NAMES.get(key, key.replace("_", " ")) for key in dict.fromkeys(keys)]
+    more = len(names) - _SHOWN
+    return [*names[:_SHOWN], f"and {more} more"] if more > 1 else names

@@ -1,0 +1,57 @@
+"""A target as one side of a comparison: name, role, physical machine, facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labctl.analysis.roles import Role, role_of
+from labctl.sweep.records import FactsRecord, Header
+
+
+@dataclass(frozen=True)
+class Side:
+    """A target of a run.
+
+    Attributes:
+        name: as in the lab file.
+        kind: "local", "ssh", "vm", "sim"; "" where the journal does not say.
+        role: what its facts establish.
+        machine: the physical machine; "" where the journal does not say.
+        facts: as it told them first (labctl.observe.facts, and what the run adds).
+    """
+
+    name: str
+    kind: str
+    role: Role
+    machine: str
+    facts: Mapping[str, Any]
+
+    def fact(self, key: str) -> str:
+        """A fact as text; "" where it is not known."""
+        value = self.facts.get(key)
+        return "" if value is None else str(value)
+
+
+def sides_of(header: Header, records: Iterable[FactsRecord]) -> dict[str, Side]:
+    """All targets that the plan measures: in the header's order, then those that only the
+    plan names."""
+    first: dict[str, Mapping[str, Any]] = {}
+    told: dict[str, dict[str, dict[str, None]]] = {}
+    for record in records:
+        first.setdefault(record.target, record.facts)
+        for key in ("accelerator", "hypervisor"):
+            if value := record.facts.get(key):
+                told.setdefault(record.target, {}).setdefault(key, {})[str(value)] = None
+    used = {execution.cell.target for execution in header.executions}
+    names = [*header.targets, *(execution.cell.target for execution in header.executions)]
+    found = {}
+    for name in dict.fromkeys(names):
+        if name in used:
+            identity = header.targets.get(name, {})
+            kind = str(identity.get("kind", ""))
+            values = {key: tuple(texts) for key, texts in told.get(name, {}).items()}
+            machine = str(identity.get("machine", ""))
+            found[name] = Side(name, kind, role_of(kind, values), machine, first.get(name, {}))
+    return found

@@ -1,0 +1,93 @@
+"""Text and numbers as they are shown. Whatever a machine sent is hostile until shown here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from labctl.stats import Estimate
+
+
+def plain(text: str) -> str:
+    """``text`` without what could steer a terminal or a reader: control, escape and
+    direction characters become visible, newlines a space.
+
+    >>> plain("a\\x1b[31mb\\nc")
+    'a\\\\x1b[31mb c'
+    """
+    return "".join(
+        " " if c in "\n\t" else c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in text.encode("utf-8", "replace").decode()
+    )
+
+
+def fact_text(value: Any) -> str:
+    """A fact's value as one line of text; unknown (None, empty) is ""."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        names: dict[str, list[str]] = {}  # by value: several names often have the same
+        for key, item in sorted(value.items()):
+            names.setdefault(fact_text(item), []).append(plain(str(key)))
+        return "; ".join(f"{', '.join(keys)}: {text}" for text, keys in names.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(fact_text(item) for item in value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return plain(str(value)).strip()
+
+
+def number(value: float) -> str:
+    """Three significant digits, never in powers of ten unless far from 1.
+
+    >>> [number(x) for x in (0.02134, 3.2149, 12.345, 123.4, 45678.0, 1.5e9)]
+    ['0.0213', '3.21', '12.3', '123', '45678', '1.50e+09']
+    """
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    text = f"{value:#.3g}"
+    return text.rstrip(".")
+
+
+FEWEST_PROCESSES = 3
+"""Below this an interval would only look sure: how many processes there were is shown instead."""
+
+
+def spread(estimate: Estimate) -> str:
+    """Half the interval's width in per cent of the value: ``±4%``; ``n=2`` where too few
+    processes stand behind it; "" where there is no interval."""
+    if 0 < estimate.n_processes < FEWEST_PROCESSES:
+        return f"n={estimate.n_processes}"
+    half = estimate.half_width
+    if half is None:
+        return ""
+    if half < 0.005:
+        return "±<1%" if half > 0 else "±0%"
+    return f"±{half:.0%}"
+
+
+def with_spread(estimate: Estimate) -> str:
+    """``3.21 ±4%``."""
+    return f"{number(estimate.value)} {spread(estimate)}".strip()
+
+
+def interval(estimate: Estimate) -> str:
+    """``1.42 to 1.61``; "none" where the data allow none, or too few processes stand behind it."""
+    if 0 < estimate.n_processes < FEWEST_PROCESSES:
+        return f"none (n={estimate.n_processes})"
+    if estimate.low is None or estimate.high is None:
+        return "none"
+    return f"{number(estimate.low)} to {number(estimate.high)}"
+
+
+def family_interval(estimate: Estimate) -> str:
+    """As ``interval``, of the interval that holds for all thread counts at once."""
+    if 0 < estimate.n_processes < FEWEST_PROCESSES:
+        return f"none (n={estimate.n_processes})"
+    if estimate.family_low is None or estimate.family_high is None:
+        return "none"
+    return f"{number(estimate.family_low)} to {number(estimate.family_high)}"

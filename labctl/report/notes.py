@@ -1,0 +1,105 @@
+"""What a reader must know before believing a number, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from labctl.analysis.roles import FUNCTIONAL
+from labctl.analysis.run import Run
+from labctl.analysis.words import plain
+from labctl.observe.facts import Facts as ObservedFacts
+from labctl.observe.noise import noise_checks
+from labctl.report.facts import Facts, changed_facts
+from labctl.report.model import Section
+from labctl.stats.steady import State
+from labctl.sweep import aggregate
+from labctl.sweep.records import FactsRecord
+
+UNSTEADY: tuple[State, ...] = ("warm-up", "slow-down", "no steady state")
+TOLD_ELSEWHERE = ("guest",)
+"""Noise checks whose finding stands in a target's label."""
+
+
+def notes_of(
+    run: Run,
+    told: Sequence[FactsRecord],
+    facts: Mapping[str, Facts],
+    sections: Sequence[Section],
+) -> list[str]:
+    """Everything to be kept in mind, the weightiest first."""
+    roles = {plain(name): side.role for name, side in run.sides.items()}
+    notes = [
+        f"{name}: {role.text}; {FUNCTIONAL}" for name, role in roles.items() if role.functional
+    ]
+    notes += [f"{name}: {role.text}; {role.note}" for name, role in roles.items() if role.note]
+    notes += _missing(run)
+    notes += _fewer_boots(run)
+    notes += _warnings(run)
+    notes += [text for section in sections for text in _quality(section)]
+    notes += _noise(told)
+    return [plain(note) for note in notes] + changed_facts(facts)
+
+
+def _noise(told: Sequence[FactsRecord]) -> list[str]:
+    """What disturbed a machine while it was measured, each kind once a target."""
+    spans: dict[tuple[str, int], dict[str, FactsRecord]] = {}
+    for record in told:
+        spans.setdefault((record.target, record.boot), {})[record.moment] = record
+    found: dict[tuple[str, str], str] = {}
+    for (target, _), moments in spans.items():
+        seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
+        start, end = seen.get("start"), seen.get("end")
+        for check in noise_checks(start or seen["end"], start, end):
+            if check.status == "warn" and check.name not in TOLD_ELSEWHERE:
+                text = f"{target}: {check.name} {check.value}: {check.why}"
+                found.setdefault((target, check.name), text)
+    return list(found.values())
+
+
+def _missing(run: Run) -> list[str]:
+    planned = len(aggregate.executions_of(run.records))
+    done = run.samples.loc[run.samples["complete"], "execution"].nunique()
+    if done == planned:
+        return []
+    return [f"{planned - done} of {planned} planned processes have no complete result"]
+
+
+def _fewer_boots(run: Run) -> list[str]:
+    """A planned boot is only one if the machine's boot identity changed."""
+    rows = aggregate.counted(run.samples)
+    found = aggregate.boot_labels(rows).groupby(rows["target"]).nunique()
+    return [
+        f"{name}: {run.header.boots} boots planned, measured in {number}"
+        for name, number in found.items()
+        if number < run.header.boots
+    ]
+
+
+def _warnings(run: Run) -> list[str]:
+    """The estimates' own warnings, each once, with the targets that it concerns."""
+    found: dict[str, dict[str, None]] = {}
+    for curve in run.curves:
+        for time in curve.times.values():
+            for warning in time.warnings:
+                found.setdefault(warning, {})[curve.target] = None
+    return [f"{warning} ({', '.join(names)})" for warning, names in found.items()]
+
+
+def _quality(section: Section) -> list[str]:
+    """Outliers, drift and warm-up of a workload's samples, a line a series and kind."""
+    notes = []
+    for one in section.series:
+        name = f"{one.target}, {section.workload}{f' {one.variant}' if one.variant else ''}"
+        outliers = sum(point.quality.outliers for point in one.points)
+        if outliers:
+            samples = sum(process.batches for p in one.points for process in p.processes)
+            notes.append(f"{name}: {outliers} of {samples} samples are outliers; they are counted")
+        for state in UNSTEADY:
+            at = [str(p.threads) for p in one.points if p.quality.rounds == state]
+            if at:
+                notes.append(f"{name}: {state} over the rounds at N = {', '.join(at)}")
+            processes = sum(p.quality.processes.get(state, 0) for p in one.points)
+            if processes:
+                whole = sum(len(p.processes) for p in one.points)
+                notes.append(f"{name}: {state} within {processes} of {whole} processes")
+    return notes

@@ -1,0 +1,61 @@
+"""How many operations a batch has: batches of one length on all targets that are compared.
+
+On a machine that does other things too, what is measured depends on how long a batch is: a
+target measured against itself, with batches of 8192 operations under one name and 16384 under
+the other, was 8 % faster under the former (benchmarks/aa.py). The programs double their
+operations until a batch is long enough, so lengths would differ by up to 2.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+from labctl.sweep.records import CalibrationRecord, Cell
+from labctl.workloads import Batch, Calibration, parse_line
+
+BATCHES = 3
+"""Batches by whose median time a calibration is known."""
+
+_NEAR = 2.0
+"""Times an operation that differ by less take equally many operations: on a busy machine
+three batches tell no more than that."""
+
+
+def told(lines: Iterable[str]) -> Calibration | None:
+    """What a process that calibrates says: the operations that it found, with the median time
+    of its batches; None if it did not come to that."""
+    found: Calibration | None = None
+    times_ns: list[int] = []
+    for line in lines:
+        record = parse_line(line)
+        if isinstance(record, Calibration):
+            found = record
+        elif isinstance(record, Batch):
+            times_ns.append(record.wall_ns)
+    if found is None or not times_ns:
+        return None
+    return found.model_copy(update={"wall_ns": round(statistics.median(times_ns))})
+
+
+def settle(cell: Cell, found: Calibration, others: Iterable[CalibrationRecord]) -> tuple[int, int]:
+    """Operations of a cell's batches, and the nanoseconds that one is expected to take.
+
+    Args:
+        found: what the program found for itself; its time is one batch's.
+        others: calibrations of the same machine; the first of a cell that differs in the
+            target alone is followed: equally many operations, or equally long batches.
+    """
+    each_ns = found.wall_ns / found.ops
+    for other in others:
+        if other.cell != cell.key and _work(other.cell) == _work(cell.key):
+            ops = max(cell.threads, round(other.wall_ns / each_ns))
+            if other.ops / _NEAR <= ops <= other.ops * _NEAR:
+                ops = other.ops
+            return ops, round(ops * each_ns)
+    return found.ops, found.wall_ns
+
+
+def _work(key: str) -> str:
+    """A cell's key without its target."""
+    return key.partition("/")[2]
