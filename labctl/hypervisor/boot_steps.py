@@ -115,9 +115,13 @@ _TABLE: tuple[tuple[str, Kind, re.Pattern[str]], ...] = (
 )
 _AGAIN = re.compile(r"Linux version \d|^Copyright \(c\) 19\d\d")
 
+_LOOKED_AT = 500  # characters: some patterns take the cube of a line's length
+
 
 def match(line: str) -> Event | None:
-    """What a cleaned line tells, if anything."""
+    """What a cleaned line tells, if anything; of a long one its beginning and end are looked at."""
+    if len(line) > 2 * _LOOKED_AT:
+        line = f"{line[:_LOOKED_AT]} {line[-_LOOKED_AT:]}"
     for name, kind, pattern in _TABLE:
         if pattern.search(line):
             return Event(name, kind, line.strip())

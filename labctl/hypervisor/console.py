@@ -11,10 +11,11 @@ from pathlib import Path
 
 from labctl.hypervisor.boot_steps import NOTHING, STEPS, Event, begins_anew, match
 
+_LONGEST_LINE = 4096  # characters: of what does not end, the end tells
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: window titles
-    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS and other strings
+    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC: window titles
+    r"|\x1b[PX^_][^\x1b\n]*(?:\x1b\\)?"  # DCS and other strings
     r"|\x1b[ -/]*[0-~]?"  # two-byte sequences, and a lone ESC
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -100,10 +101,11 @@ class Watcher:
             self._told = None
         if self._rest:
             self._take(self._rest, events)
+            self._rest = self._rest[-_LONGEST_LINE:]
         return events
 
     def _take(self, line: str, events: list[Event]) -> None:
-        event = match(clean(line))
+        event = match(clean(line[-_LONGEST_LINE:]))
         if event is None:
             return
         if self._told is not None and self._told.name == event.name:

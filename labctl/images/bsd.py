@@ -14,7 +14,8 @@ import json
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +29,7 @@ from pydantic import (
     ValidationError,
 )
 
-from labctl.errors import ConfigError, UnavailableError
+from labctl.errors import ConfigError, LabctlError, UnavailableError
 from labctl.images.builder import (
     Finding,
     GuestBoot,
@@ -146,9 +147,13 @@ class BsdBuilder(ABC):
         if recipe.tunables and not self.tunable:
             raise ConfigError(f"{recipe.name}: this system's boot loader takes no tunables")
 
-    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
-        """See that the release's sets are here."""
-        _supply(recipe).obtain(source, progress)
+    def fetch(
+        self, recipe: Recipe, source: Source, progress: Progress
+    ) -> AbstractContextManager[None]:
+        """See that the release's sets are here; those before stay until these have proved good."""
+        supply = _supply(recipe)
+        supply.obtain(source, progress)
+        return _on_trial(supply)
 
     def verify(self, recipe: Recipe, progress: Progress) -> list[Finding]:
         """The sets against their record and their pins."""
@@ -358,7 +363,18 @@ def _settings(recipe: Recipe) -> BsdSettings:
 
 
 def _supply(recipe: Recipe) -> Supply:
-    return Supply(recipe.name, _settings(recipe).sets)
+    settings = _settings(recipe)
+    return Supply(recipe.name, settings.sets, most_bytes=settings.root_mib << 20)
+
+
+@contextmanager
+def _on_trial(supply: Supply) -> Iterator[None]:
+    try:
+        yield
+    except LabctlError:
+        supply.take_back()
+        raise
+    supply.settle()
 
 
 def _part(context: StageContext, begin: float, text: str) -> Callable[[float | None, str], None]:

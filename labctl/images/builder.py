@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -167,11 +168,16 @@ class Builder(Protocol):
             pydantic.ValidationError, ConfigError: it is wrong.
         """
 
-    def fetch(self, recipe: Recipe, source: Source, progress: Progress) -> None:
+    def fetch(
+        self, recipe: Recipe, source: Source, progress: Progress
+    ) -> AbstractContextManager[None] | None:
         """Bring what the content of the image depends on and the recipe cannot tell.
 
         Called before ``stages`` by a build, not by a look at what is there. Does nothing where
         it is there already, unless a ``source`` is named.
+
+        Returns:
+            In what the image is made, where a failure takes back what was brought.
 
         Raises:
             ConfigError: this image takes nothing from a ``source``.

@@ -7,6 +7,7 @@ there while nobody holds the lock is a dead build's, and is removed).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from labctl import paths
 from labctl.errors import UnavailableError
 from labctl.images.builder import (
+    Builder,
     Finding,
     ImageFiles,
     Progress,
@@ -162,25 +164,29 @@ class ImageStore:
         if found:
             return found
         builder = get_builder(recipe.builder)
-        home = self.root / recipe.name
         with locked(self.root, recipe.name, progress):
-            builder.fetch(recipe, source or Source(), progress)
-            found = self.find(recipe)
-            if found:
-                return found
-            stages, key = _plan(recipe)
-            scratch = home / "tmp"
+            trial = builder.fetch(recipe, source or Source(), progress)
+            with trial or contextlib.nullcontext():
+                return self._find_or_make(builder, recipe, progress)
+
+    def _find_or_make(self, builder: Builder, recipe: Recipe, progress: Progress) -> Image:
+        found = self.find(recipe)
+        if found:
+            return found
+        home = self.root / recipe.name
+        stages, key = _plan(recipe)
+        scratch = home / "tmp"
+        remove_tree(scratch)
+        scratch.mkdir(parents=True, exist_ok=True)
+        # A name of its own: a dead build's last process may still be ending in the old one.
+        work = Path(tempfile.mkdtemp(dir=scratch))
+        try:
+            results = run_stages(stages, home / "stages", work, progress)
+            files = builder.assemble(recipe, results)
+            _finish(recipe, key, files, work / key, home / key)
+            forget_others(stages, home / "stages")
+        finally:
             remove_tree(scratch)
-            scratch.mkdir(parents=True, exist_ok=True)
-            # A name of its own: a dead build's last process may still be ending in the old one.
-            work = Path(tempfile.mkdtemp(dir=scratch))
-            try:
-                results = run_stages(stages, home / "stages", work, progress)
-                files = builder.assemble(recipe, results)
-                _finish(recipe, key, files, work / key, home / key)
-                forget_others(stages, home / "stages")
-            finally:
-                remove_tree(scratch)
         image = self.find(recipe)
         if image is None:
             raise UnavailableError(

@@ -93,3 +93,24 @@ def test_it_reads_on_from_where_it_stood(tmp_path: Path) -> None:
             assert [event.name for event in watcher.poll()] == names
     log.write_text("SeaBIOS (version 1)\n")  # made anew, shorter
     assert [event.name for event in watcher.poll()] == ["firmware"]
+
+
+def test_a_title_that_does_not_end_takes_no_other_line_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_bytes(b"\x1b]0;t\npanic: real\n\x1bPq\nlast\n")
+    assert tail(log).split() == ["panic:", "real", "last"]
+
+
+def test_of_a_line_that_does_not_end_the_end_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    watcher = Watcher(log)
+    for _ in range(3):
+        with log.open("ab") as stream:
+            stream.write(b"acpi: power" * 10_000)
+        watcher.poll()
+        assert len(watcher._rest) <= 4096
+    with log.open("ab") as stream:
+        stream.write(b"\npanic: real\n")
+    watcher.poll()
+    assert watcher.failure is not None
+    assert watcher.failure.line == "panic: real"

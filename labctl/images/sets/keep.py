@@ -2,7 +2,8 @@
 
 Files carry a piece of their digest in their names, so sets from another place never
 overwrite those that the record speaks of. The record is written last: until then, and
-after a crash, the old one holds.
+after a crash, the old one holds. It stays as ``sets.json.before``, with its files, until an
+image has been made of the new ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from labctl import paths
 from labctl.images.digest import FileName
 from labctl.images.sets.spec import Pin, SetName
 
-RECORD = "sets.json"
+RECORD, BEFORE = "sets.json", "sets.json.before"
 BY_HAND = "given by hand"
 """How the trust in a set begins for which nobody but the user stands."""
 
@@ -116,10 +117,10 @@ class Keep:
         if self.directory.is_dir():
             yield from (p for p in sorted(self.directory.iterdir()) if pattern.fullmatch(p.name))
 
-    def read(self) -> Record | None:
+    def read(self, record: str = RECORD) -> Record | None:
         """The record; None when there is none that can be understood."""
         try:
-            known = _Sets.model_validate_json((self.directory / RECORD).read_bytes())
+            known = _Sets.model_validate_json((self.directory / record).read_bytes())
         except (OSError, ValueError):
             return None
         sets = {
@@ -131,7 +132,12 @@ class Keep:
         return Record(sets, known.absent)
 
     def replace(self, sets: Sequence[SetFile], absent: Sequence[str]) -> None:
-        """Make ``sets`` what the keep holds, and drop all else."""
+        """Make ``sets`` what the keep holds; what it held before stays until they are settled."""
+        if self.read() and not self.read(BEFORE):
+            # A copy: at every moment there is a record.
+            paths.write_atomic(
+                self.directory / BEFORE, (self.directory / RECORD).read_text(encoding="utf-8")
+            )
         entries = {
             held.name: _Entry(
                 file=held.path.name,
@@ -145,7 +151,25 @@ class Keep:
         }
         record = _Sets(sets=entries, absent=tuple(absent))
         paths.write_atomic(self.directory / RECORD, record.model_dump_json(indent=1) + "\n")
-        wanted = {RECORD, *(held.path.name for held in sets)}
+        self._tidy()
+
+    def settle_record(self) -> None:
+        """Drop what was held before."""
+        if (self.directory / BEFORE).exists():
+            (self.directory / BEFORE).unlink()
+            self._tidy()
+
+    def take_back(self) -> None:
+        """Hold again what was held before, if anything was."""
+        if self.read(BEFORE):
+            (self.directory / BEFORE).rename(self.directory / RECORD)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Drop the files that no record speaks of."""
+        wanted = {RECORD, BEFORE}
+        for record in filter(None, (self.read(), self.read(BEFORE))):
+            wanted |= {held.path.name for held in record.sets.values()}
         for path in self.directory.iterdir():
             if path.name not in wanted and not path.is_dir():
                 path.unlink()

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from labctl import paths
 
+_NUMBER = r"\d{1,18}"
+_TEXT = re.compile(r"[ -~]{1,256}")
+
 
 @dataclass(frozen=True)
 class Range:
@@ -25,7 +28,8 @@ class Range:
     @classmethod
     def parse(cls, text: str) -> Range:
         """Of ``bytes 5-9/10`` or ``bytes */10``."""
-        match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", text.strip())
+        pattern = rf"bytes (?:({_NUMBER})-{_NUMBER}|\*)/({_NUMBER}|\*)"
+        match = re.fullmatch(pattern, text.strip(), re.ASCII)
         if not match:
             return cls(None, None)
         start, total = match[1], match[2]
@@ -34,11 +38,21 @@ class Range:
 
 def validator(headers: Mapping[str, str]) -> str:
     """What names the version of an answer, in a form that If-Range takes; "" if nothing does.
-    A weak ETag does not: such versions may differ in their bytes."""
+    A weak ETag does not: such versions may differ in their bytes. Nor does what cannot be sent
+    back as it came."""
     etag = headers.get("etag", "")
-    if etag and not etag.startswith("W/"):
+    if _TEXT.fullmatch(etag) and not etag.startswith("W/"):
         return etag
-    return headers.get("last-modified", "")
+    return _sound(headers.get("last-modified", ""))
+
+
+def length(text: str) -> int | None:
+    """Of a Content-Length header; None where it says nothing of use."""
+    return int(text) if re.fullmatch(_NUMBER, text, re.ASCII) else None
+
+
+def _sound(text: str) -> str:
+    return text if _TEXT.fullmatch(text) else ""
 
 
 class Part:
@@ -63,7 +77,7 @@ class Part:
         asked for."""
         try:
             known = json.loads(self._meta.read_text())
-            return str(known["version"]) if known["url"] == self._url else ""
+            return _sound(str(known["version"])) if known["url"] == self._url else ""
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 

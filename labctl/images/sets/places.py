@@ -177,10 +177,13 @@ def find_place(spec: SetsSpec, source: Source, web: Web) -> Place:
 
 def _directory(text: str) -> Path | None:
     if text.startswith("file://"):
-        text = urllib.parse.unquote(urllib.parse.urlsplit(text).path)
+        text = urllib.parse.unquote(_split(text).path)
     if "://" in text:
         return None
-    directory = Path(text).expanduser()
+    try:
+        directory = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"this home directory is not known: {error}", where=text) from None
     if not directory.is_dir():
         raise ConfigError(
             "this is not a directory" if directory.exists() else "there is no such directory",
@@ -191,10 +194,19 @@ def _directory(text: str) -> Path | None:
 
 
 def _http(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise ConfigError("this is no http(s) URL of a directory", where=url)
     return url
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port  # which is looked at only now
+    except ValueError as error:
+        raise ConfigError(f"this is no URL: {error}", where=url) from None
+    return parts
 
 
 def _find_local(directory: Path, spec: SetsSpec) -> Place:

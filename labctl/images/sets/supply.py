@@ -35,12 +35,15 @@ class Supply:
         root: Path | None = None,
         *,
         patience: Patience | None = None,
+        most_bytes: int = 1 << 40,
     ) -> None:
+        """``most_bytes``: of one set; a server that sends more has something else."""
         self._name = recipe_name
         self._spec = spec
         self._keep = Keep((root or paths.cache_dir() / "sets") / recipe_name)
         self._pins = Pins(recipe_name)
         self._patience = patience
+        self._most_bytes = most_bytes
 
     def current(self) -> dict[str, SetFile] | None:
         """The sets that are here, in the order in which they are unpacked; None when any is
@@ -63,7 +66,8 @@ class Supply:
     def obtain(self, source: Source, progress: Progress) -> dict[str, SetFile]:
         """Have the sets here: nothing is done where they are, unless ``source`` names a place.
 
-        Until all new ones are here and checked, those that were here before stay.
+        Until all new ones are here and checked, those that were here before stay; and they are
+        kept beside the new ones until ``settle`` or ``take_back``.
 
         Args:
             source: a place to take them from, else the recipe's.
@@ -76,7 +80,7 @@ class Supply:
         here = self.current()
         if here is not None and not source:
             return here
-        with self._explained(source), Web(self._patience) as web:
+        with self._explained(source), Web(self._patience, self._most_bytes) as web:
             place = find_place(self._spec, source, web)
             judge = Judge(self._name, self._spec, self._pins, place)
             files = self._choose(place, judge, progress)
@@ -89,6 +93,15 @@ class Supply:
             names = {held.name for held in sets}
             self._keep.replace(sets, [name for name in self._spec.optional if name not in names])
         return {held.name: held for held in sets}
+
+    def settle(self) -> None:
+        """Drop the sets that were here before the present ones, which have proved good."""
+        self._keep.settle_record()
+
+    def take_back(self) -> None:
+        """Have again the sets that were here before the present ones, which are no good; the
+        present ones stay where there were none."""
+        self._keep.take_back()
 
     def verify(self, progress: Progress) -> list[Finding]:
         """Read every set again and compare it with the record and with today's pins. Empty

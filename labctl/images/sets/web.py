@@ -7,6 +7,7 @@ environment. What the bytes should be is decided elsewhere.
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import httpx
 import tenacity
 
 from labctl.errors import UnavailableError
-from labctl.images.sets.part import Part, Range, validator
+from labctl.images.sets.part import Part, Range, length, validator
 
 Report = Callable[[int, int | None], None]
 """Called with the bytes that are here, and how many it will be (None: not known)."""
@@ -38,16 +39,23 @@ class Patience:
         connect_s, read_s: time limits for a connection, and for a silence in it.
         attempts: how many in a row may fail without bringing anything.
         pause_s: before the second attempt; doubles with each that brings nothing.
+        least_bytes_s: bytes a second that it must bring, over each ``window_s``.
     """
 
     connect_s: float = 10.0
     read_s: float = 30.0
     attempts: int = 4
     pause_s: float = 0.5
+    least_bytes_s: float = 2048.0
+    window_s: float = 60.0
 
 
 class MissingError(UnavailableError):
     """The server answers, and does not have it or does not give it away."""
+
+
+class TooLongError(UnavailableError):
+    """What the server sends is larger than any that is wanted."""
 
 
 class _RefusedError(UnavailableError):
@@ -58,11 +66,41 @@ class _InterruptedError(Exception):
     """This attempt failed; another one may not."""
 
 
+class _Pace:
+    """Sees that a body comes to an end: in time, and before it has filled the disk."""
+
+    def __init__(self, patience: Patience, url: str, most: int, begin: int = 0) -> None:
+        self._patience, self._url, self._most = patience, url, most
+        self._since, self._then, self._done = time.monotonic(), begin, begin
+
+    def take(self, count: int) -> None:
+        """So many bytes more have come.
+
+        Raises:
+            UnavailableError: they come too slowly, or are too many.
+        """
+        self._done += count
+        if self._done > self._most:
+            raise TooLongError(f"it does not end after {self._most} bytes", where=self._url)
+        passed = time.monotonic() - self._since
+        if passed < self._patience.window_s:
+            return
+        if self._done - self._then < self._patience.least_bytes_s * passed:
+            raise UnavailableError(
+                f"it is too slow: {self._done - self._then} bytes in {passed:.0f} s",
+                where=self._url,
+                hint="try again later, or --mirror; what has come stays",
+            )
+        self._since, self._then = time.monotonic(), self._done
+
+
 class Web:
     """An HTTP client; a context manager. Every error is an UnavailableError that names the URL."""
 
-    def __init__(self, patience: Patience | None = None) -> None:
+    def __init__(self, patience: Patience | None = None, most_bytes: int = 1 << 40) -> None:
+        """``most_bytes``: of a file; what is longer cannot be what is wanted."""
         self._patience = patience or Patience()
+        self._most_bytes = most_bytes
         self._answered: set[str] = set()
         self._opened: httpx.Client | None = None
 
@@ -118,11 +156,11 @@ class Web:
                     raise UnavailableError(
                         f"https leads to {response.url}, which is not protected", where=url
                     )
-                content = b""
+                pace = _Pace(self._patience, url, _LIST_BYTES)
+                content = bytearray()
                 for chunk in response.iter_raw():
+                    pace.take(len(chunk))
                     content += chunk
-                    if len(content) > _LIST_BYTES:
-                        raise UnavailableError("this is too long for a list of sets", where=url)
                 return content.decode("utf-8", "replace")
 
         try:
@@ -157,7 +195,7 @@ class Web:
         ranged = {"Range": f"bytes={held.size}-", "If-Range": version}
         headers = ranged if version and held.size else {}
         with self._answer("GET", url, headers) as response:
-            begin, total = 0, _length(response)
+            begin, total = 0, length(response.headers.get("content-length", ""))
             if headers and response.status_code in (206, 416):
                 given = Range.parse(response.headers.get("content-range", ""))
                 begin, total = held.size, given.total
@@ -168,16 +206,21 @@ class Web:
                     raise _InterruptedError("the rest that it sends does not fit what is here")
             elif response.status_code != 200:
                 raise UnavailableError(f"unexpected answer: {_status(response)}", where=url)
+            pace = _Pace(self._patience, url, self._most_bytes, begin)
+            # Closing a file writes too.
             with _writing(held.path):
                 if not begin:
                     held.begin(validator(response.headers))
-                file = held.path.open("ab")
-            with file:
-                for chunk in response.iter_raw():
-                    with _writing(held.path):
+                with held.path.open("ab") as file:
+                    for chunk in response.iter_raw():
+                        try:
+                            pace.take(len(chunk))
+                        except TooLongError:
+                            held.discard()
+                            raise
                         file.write(chunk)
                         file.flush()
-                    report(held.size, total)
+                        report(held.size, total)
         if total is not None and held.size != total:
             raise _InterruptedError(f"it ended after {held.size} of {total} bytes")
         return begin > 0
@@ -205,7 +248,12 @@ class Web:
                 what = "no secure connection" if _is_tls(error) else "nothing answers"
                 raise UnavailableError(f"{what}: {_words(error)}", where=url) from None
             raise _InterruptedError(_words(error)) from None
-        except (httpx.UnsupportedProtocol, httpx.TooManyRedirects, httpx.InvalidURL) as error:
+        except (
+            httpx.UnsupportedProtocol,
+            httpx.TooManyRedirects,
+            httpx.InvalidURL,
+            UnicodeError,  # a host's name that none can have
+        ) as error:
             raise UnavailableError(f"it cannot be followed: {_words(error)}", where=url) from None
         except httpx.RequestError as error:
             raise _InterruptedError(_words(error)) from None
@@ -250,11 +298,6 @@ def _writing(path: Path) -> Iterator[None]:
             where=str(path),
             hint="make room; what has been downloaded stays, and the next attempt goes on from it",
         ) from None
-
-
-def _length(response: httpx.Response) -> int | None:
-    text = response.headers.get("content-length", "")
-    return int(text) if text.isdecimal() else None
 
 
 def _status(response: httpx.Response) -> str:

@@ -7,14 +7,16 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from archive_server import ArchiveServer
-from sets_lab import BELOW, PATH, RELEASE, Lab, sha256, sha512_list, tar
+from sets_lab import BELOW, PATH, QUICK, RELEASE, Lab, sha256, sha512_list, tar
 
 from labctl.errors import UnavailableError
 from labctl.images.builder import Source
+from labctl.images.sets.part import Range, validator
 from labctl.images.sets.web import MissingError, Patience, Web
 
 BASE = f"{BELOW}/base.tgz"
@@ -272,3 +274,26 @@ def test_an_interrupt_goes_through_and_keeps_the_part(lab: Lab):
         lab.supply().obtain(Source(), interrupt)
     assert (lab.keep / "base.tgz.part").stat().st_size > 0
     assert lab.supply().current() is None
+
+
+def test_a_version_that_cannot_be_sent_back_is_none():
+    assert validator({"etag": '"\xff\xe4"'}) == validator({"etag": "x" * 300}) == ""
+    assert validator({"etag": "W/1", "last-modified": "then"}) == "then"
+    assert validator({"etag": '"1"'}) == '"1"'
+
+
+def test_a_range_of_thousands_of_digits_is_none():
+    assert Range.parse("bytes 5-9/" + "9" * 5000) == Range(None, None)
+    assert Range.parse("bytes 5-9/10") == Range(5, 10)
+
+
+def test_what_does_not_end_is_dropped_and_what_crawls_is_given_up(
+    tmp_path: Path, server: ArchiveServer
+):
+    part, url = tmp_path / "part", server.url + BASE
+    with Web(QUICK, most_bytes=1000) as web, pytest.raises(UnavailableError, match="1000 bytes"):
+        web.download(url, part, lambda *_: None)
+    assert not part.exists()
+    hasty = replace(QUICK, window_s=0, least_bytes_s=1e15)
+    with Web(hasty) as web, pytest.raises(UnavailableError, match="too slow"):
+        web.download(url, part, lambda *_: None)

@@ -246,3 +246,29 @@ def test_lists_of_all_kinds_are_read():
         "games.tgz": f"sha256:{hex64}",
         "man.tgz": f"sha256:{hex64}",
     }
+
+
+def test_what_is_given_is_on_trial_until_an_image_was_made_of_it(lab: Lab, directory: Make):
+    before = lab.obtain()
+    given = directory({**REQUIRED, "etc.tgz": tar("etc", 2)})
+    after = lab.obtain(given)
+    assert lab.supply().current() == after != before
+    lab.supply().take_back()
+    assert lab.supply().current() == before
+    lab.supply().take_back()  # of nothing
+    assert lab.obtain() == before
+    after = lab.obtain(given)
+    lab.supply().settle()
+    lab.supply().take_back()
+    assert lab.supply().current() == after
+    assert sorted(path.name for path in lab.keep.iterdir()) == sorted(
+        ["sets.json", *(held.path.name for held in after.values())]
+    )
+
+
+@pytest.mark.parametrize(
+    "place", ["~nobody-of-this-name/x", "http://[bad", "file://[x", "http://h:x/", "http://a..b/"]
+)
+def test_a_place_that_is_none_is_the_users_mistake_or_out_of_reach(lab: Lab, place: str):
+    with pytest.raises((ConfigError, UnavailableError)):
+        lab.obtain(place)
