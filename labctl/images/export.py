@@ -8,8 +8,10 @@ not here: writing to a device. That is left to a tool, and a person, that knows 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
+import os
 import re
 import shutil
 import stat
@@ -18,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from filelock import FileLock, Timeout
 
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images.box import BoxFiles, write_box
@@ -36,6 +40,7 @@ from labctl.images.store import Image
 from labctl.paths import state_dir
 
 Format = Literal["raw", "qcow2", "box"]
+LOCK = "export.lock"
 _HASH_CHUNK = 1 << 20
 _PART = re.compile(r"\(([0-9.]+)/100%\)")  # of qemu-img -p
 
@@ -137,7 +142,7 @@ def export(
         digests = {path: _sha256(file, path.name, progress) for path, file in made.items()}
         for path, file in reversed(made.items()):  # the disk or box last
             file.chmod(0o600)
-            file.rename(path)
+            _put(file, path, force=force)
     return Exported(
         image=image.name,
         format=form,
@@ -173,11 +178,36 @@ def check_target(path: Path, *, force: bool) -> None:
         raise ConfigError("this file is there already", where=str(path), hint="--force replaces it")
 
 
+def _put(file: Path, path: Path, *, force: bool) -> None:
+    """Give a finished file its name; what another has put there meanwhile stays, unless forced."""
+    if force:
+        file.rename(path)
+        return
+    try:
+        os.link(file, path)
+    except FileExistsError:
+        raise ConfigError(
+            "this file was made meanwhile", where=str(path), hint="--force replaces it"
+        ) from None
+    except OSError:  # a file system without hard links
+        check_target(path, force=False)
+        file.rename(path)
+
+
 @contextlib.contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A private directory on the file system of ``target``, removed afterwards."""
+    """A private directory on the file system of ``target``, removed afterwards.
+
+    It holds a private host key, so those that killed exports left here are removed too: the
+    ones whose lock nobody holds.
+    """
     try:
+        for left in target.parent.glob(f".{glob.escape(target.name)}.*/{LOCK}"):
+            with contextlib.suppress(Timeout), FileLock(left, timeout=0):
+                shutil.rmtree(left.parent, ignore_errors=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        lock = FileLock(work / LOCK, timeout=0)
+        lock.acquire()
     except OSError as error:
         raise UnavailableError(
             f"nothing can be written here: {error.strerror}", where=str(target.parent)
@@ -190,6 +220,7 @@ def _beside(target: Path) -> Iterator[Path]:
         ) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        lock.release()
 
 
 def _prepare(

@@ -8,13 +8,14 @@ import subprocess
 import tarfile
 
 import pytest
+from filelock import FileLock
 from tiny import TinyBuilder, tiny_recipe
 
 from labctl.errors import ConfigError, UnavailableError
 from labctl.images import builder as builders
 from labctl.images.box import BoxFiles, provider_options, vagrantfile, write_box
 from labctl.images.builder import GuestBoot, GuestSettings, ImageFiles, Stage
-from labctl.images.export import export
+from labctl.images.export import LOCK, export
 from labctl.images.guest import ensure_overlay, public_key
 from labctl.images.store import ImageStore
 
@@ -141,6 +142,30 @@ def test_a_failed_export_leaves_what_was_there_and_nothing_else(image, out):
     with pytest.raises(UnavailableError, match="No space left"):
         write(image, out / "d.raw", force=True, progress=full)
     assert names(out) == ["d.raw"] and (out / "d.raw").read_text() == "mine"
+
+
+def test_of_two_exports_to_one_file_the_first_stays(image, out):
+    target = out / "disk.raw"
+
+    def meanwhile(stage, part, text):
+        if stage == "guest":
+            target.write_text("another's")
+
+    with pytest.raises(ConfigError, match="meanwhile"):
+        write(image, target, progress=meanwhile)
+    assert target.read_text() == "another's"
+    assert names(out) == ["disk.raw"]
+
+
+def test_what_a_killed_export_left_is_removed_and_a_running_one_is_let_be(image, out):
+    target = out / "disk.raw"
+    dead, alive, other = (out / name for name in (".disk.raw.1", ".disk.raw.2", ".disk.raw.3"))
+    for directory in (dead, alive, other):
+        directory.mkdir()
+    (dead / LOCK).touch()
+    with FileLock(alive / LOCK):
+        write(image, target)
+    assert names(out) == [alive.name, other.name, "disk.raw"]
 
 
 def full(stage, part, text):
