@@ -10,7 +10,7 @@ from rich.table import Table
 
 from labctl.cli.app import Json, State, Yes, app, confirm, state
 from labctl.cli.output import size
-from labctl.errors import ConfigError, MeasurementError
+from labctl.errors import ConfigError, MeasurementError, UnavailableError
 
 image_app = typer.Typer(no_args_is_help=True, help="List, build, check, export, remove images.")
 app.add_typer(image_app, name="image")
@@ -120,7 +120,7 @@ def build(
 def verify(context: typer.Context, image: Image, json: Json = False) -> None:
     """Read an image and what it was made of again, and compare them with their checksums.
 
-    Exits with 1 when something differs.
+    Exits with 1 when something differs, with 3 when nothing is there.
 
     Example: `labctl image verify freebsd-9.3`
     """
@@ -150,7 +150,11 @@ def verify(context: typer.Context, image: Image, json: Json = False) -> None:
             hint=f"remove the sets' files that are named, then {again}" if sets else again,
         )
     if not findings:
-        found.output.say(f"{image}: nothing is kept of it; labctl image build {image}")
+        raise UnavailableError(
+            "nothing is kept of this image, so nothing was compared",
+            where=image,
+            hint=f"labctl image build {image}",
+        )
 
 
 def refuse_if_used(image: str) -> None:

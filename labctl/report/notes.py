@@ -44,7 +44,9 @@ def _noise(told: Sequence[FactsRecord]) -> list[str]:
     """What disturbed a machine while it was measured, each kind once a target."""
     spans: dict[tuple[str, int], dict[str, FactsRecord]] = {}
     for record in told:
-        spans.setdefault((record.target, record.boot), {})[record.moment] = record
+        moments = spans.setdefault((record.target, record.boot), {})
+        if record.moment == "end" or "start" not in moments:  # of all phases in this boot
+            moments[record.moment] = record
     found: dict[tuple[str, str], str] = {}
     for (target, _), moments in spans.items():
         seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
