@@ -169,19 +169,38 @@ def growth(cell: Resampled, base: Resampled, *, level: float = LEVEL) -> Estimat
         return ratio(cell, base, level=level)
     return _estimate(
         (cell.data.boot_means() - base.data.boot_means()).mean(),
-        draws_of_growth(cell, base),
+        _growth_draws(cell, base),
         (cell, base),
         level,
         "ratio of geometric means, paired by boot; hierarchical bootstrap, percentiles",
     )
 
 
-def draws_of_growth(cell: Resampled, base: Resampled) -> Floats:
-    """Resampled ln T(N) / T(base), paired by boot as in ``growth``, shape (resamples,).
+def amplification(
+    one: tuple[Resampled, Resampled],
+    other: tuple[Resampled, Resampled],
+    *,
+    level: float = LEVEL,
+) -> Estimate:
+    """Ratio of two machines' growths, each given as its cells of T(N) and T(base).
 
     Raises:
         ValueError: as ``ratio``.
     """
+    (cell, base), (other_cell, other_base) = one, other
+    _comparable(cell, other_cell)
+    means = [each.data.boot_means().mean() for each in (*one, *other)]
+    return _estimate(
+        means[0] - means[1] - means[2] + means[3],
+        _growth_draws(cell, base) - _growth_draws(other_cell, other_base),
+        (*one, *other),
+        level,
+        "ratio of growths of geometric means; hierarchical bootstrap, percentiles",
+    )
+
+
+def _growth_draws(cell: Resampled, base: Resampled) -> Floats:
+    """Resampled ln T(N) / T(base), paired by boot where that can be, shape (resamples,)."""
     _comparable(cell, base)
     if cell.data.boots != base.data.boots:
         return cell.draws() - base.draws()

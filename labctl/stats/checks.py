@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
-from labctl.stats.bootstrap import Resampled, draws_of_growth, percentile_interval, resample
+from labctl.stats.bootstrap import amplification, growth, ratio, resample
 from labctl.stats.estimate import Check, Estimate
-from labctl.stats.nested import Floats, Nested
+from labctl.stats.nested import Nested, run_means
 
 BOOTSTRAP = "hierarchical bootstrap, percentiles"
 FIELLER = "ratio of arithmetic means, Fieller with Kalibera-Jones half-widths"
@@ -46,27 +46,25 @@ class Checks:
     def of_level(self, estimate: Estimate, threads: int) -> Estimate:
         """With the checks of T_one / T_other."""
         one, other = (cells[threads] for cells in self._cells)
-        found = self._bootstrap(one.draws() - other.draws(), one, other)
+        found = _bootstrap(ratio(one, other, level=self._level))
         return _with(estimate, found, fieller(one.data, other.data, level=self._level))
 
     def of_growth(self, estimate: Estimate, base: int, threads: int, side: int) -> Estimate:
         """With the checks of T(N) / T(base) of one side."""
         cell, below = self._cells[side][threads], self._cells[side][base]
-        found = self._bootstrap(draws_of_growth(cell, below), cell, below)
+        found = _bootstrap(growth(cell, below, level=self._level))
         return _with(estimate, found, fieller(cell.data, below.data, level=self._level))
 
     def of_amplification(self, estimate: Estimate, base: int, threads: int) -> Estimate:
         """With the bootstrap of the ratio of both sides' growths."""
-        pairs = [(cells[threads], cells[base]) for cells in self._cells]
-        grown = [draws_of_growth(cell, below) for cell, below in pairs]
-        cells = [cell for pair in pairs for cell in pair]
-        return _with(estimate, self._bootstrap(grown[0] - grown[1], *cells))
+        one, other = ((cells[threads], cells[base]) for cells in self._cells)
+        return _with(estimate, _bootstrap(amplification(one, other, level=self._level)))
 
-    def _bootstrap(self, draws: Floats, *cells: Resampled) -> Check | None:
-        if min(cell.data.n_batches for cell in cells) == 1:
-            return None
-        low, high = percentile_interval(draws, self._level)
-        return Check(BOOTSTRAP, math.exp(low), math.exp(high))
+
+def _bootstrap(estimate: Estimate) -> Check | None:
+    if estimate.low is None or estimate.high is None:
+        return None
+    return Check(BOOTSTRAP, estimate.low, estimate.high)
 
 
 def _with(estimate: Estimate, *checks: Check | None) -> Estimate:
@@ -109,10 +107,10 @@ def fieller_interval(top: float, h_top: float, bottom: float, h_bottom: float) -
 
 def _mean(cell: Nested, level: float) -> tuple[float, float] | None:
     """Arithmetic mean, level by level, and its half-width."""
-    sums: Floats = np.add.reduceat(np.exp(cell.logs), cell.process_starts[:-1])
-    processes = sums / np.diff(cell.process_starts)
-    boots = np.add.reduceat(processes, cell.boot_starts[:-1]) / np.diff(cell.boot_starts)
-    candidates = (boots, processes, np.exp(cell.logs))
+    batches = np.exp(cell.logs)
+    processes = run_means(batches, cell.process_starts)
+    boots = run_means(processes, cell.boot_starts)
+    candidates = (boots, processes, batches)
     units = next((values for values in candidates if values.size > 1), None)
     if units is None:
         return None

@@ -93,14 +93,14 @@ class Nested:
 
     def process_means(self) -> Floats:
         """Mean logarithm of each process, shape (n_processes,)."""
-        return _means(self.logs, self.process_starts)
+        return run_means(self.logs, self.process_starts)
 
     def boot_means(self) -> Floats:
         """Mean over a boot's processes of their mean logarithms, shape (n_boots,)."""
-        return _means(self.process_means(), self.boot_starts)
+        return run_means(self.process_means(), self.boot_starts)
 
 
-def _means(values: Floats, starts: Ints) -> Floats:
+def run_means(values: Floats, starts: Ints) -> Floats:
     """Mean of each run ``values[starts[i]:starts[i + 1]]``."""
     sums: Floats = np.add.reduceat(values, starts[:-1])
     return sums / np.diff(starts)

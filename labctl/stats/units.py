@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from labctl.stats.nested import Floats, Nested
+from labctl.stats.nested import Floats, Nested, run_means
 
 Statistic = Literal["geometric", "median", "mean"]
 Kind = Literal["period", "boot", "round"]
@@ -118,10 +118,9 @@ def process_values(cell: Nested, statistic: Statistic) -> Floats:
     """One value a process, shape (n_processes,): a logarithm, or a time for "mean"."""
     if statistic == "geometric":
         return cell.process_means()
-    lengths = np.diff(cell.process_starts)
     if statistic == "mean":
-        sums: Floats = np.add.reduceat(np.exp(cell.logs), cell.process_starts[:-1])
-        return sums / lengths
+        return run_means(np.exp(cell.logs), cell.process_starts)
+    lengths = np.diff(cell.process_starts)
     process = np.repeat(np.arange(cell.n_processes), lengths)
     ordered = cell.logs[np.lexsort((cell.logs, process))]
     first = cell.process_starts[:-1]
