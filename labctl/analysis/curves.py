@@ -76,13 +76,7 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
     for _, group in rows.groupby([*keys, "threads"], sort=True, observed=True):
         cell = group.iloc[0]
         names = tuple(str(cell[name]) for name in keys)
-        nested.setdefault(names, {})[int(cell["threads"])] = Nested.from_labels(
-            group["us_per_op"],
-            aggregate.boot_labels(group),
-            group["execution"],
-            periods=group["boot"],
-            rounds=group["round"],
-        )
+        nested.setdefault(names, {})[int(cell["threads"])] = aggregate.nested(group)
     summary: dict[tuple[str, ...], dict[int, dict[str, Any]]] = {}
     for record in aggregate.cells_frame(samples).to_dict("records"):
         row = {str(name): value for name, value in record.items()}

@@ -164,15 +164,18 @@ def report(
 
     Example: `labctl report latest`
     """
+    from labctl.analysis import open_run
     from labctl.report import build_report, to_json, write_page
     from labctl.report.terminal import print_report
-    from labctl.sweep.runs import find_run, write_samples
+    from labctl.sweep.aggregate import write_parquet
+    from labctl.sweep.runs import find_run
     from labctl.workloads import load_workloads
 
     found = state(context)
     directory = find_run(found.lab.results_dir, run)
-    model = build_report(directory, workloads=load_workloads())
-    write_samples(directory)
+    opened = open_run(directory)
+    model = build_report(opened, workloads=load_workloads())
+    write_parquet(directory, opened.samples)
     page = html or directory / "report.html"
     if not page.parent.is_dir():
         raise ConfigError("there is no such directory", where=str(page.parent), hint="make it")

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
+    from labctl.stats import Nested
+
 #: What names a cell in the frames.
 CELL_KEYS = ["target", "workload", "program", "form", "unit", "params", "threads"]
 
@@ -210,11 +212,6 @@ def read_run(path: Path) -> tuple[JournalView, pd.DataFrame]:
     return view, _joined(events, taken)
 
 
-def read_samples(path: Path) -> pd.DataFrame:
-    """The samples alone; see ``read_run``."""
-    return read_run(path)[1]
-
-
 def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.DataFrame]:
     """All other records, each with its place; and the samples as columns."""
     import pandas as pd
@@ -284,6 +281,19 @@ def boot_labels(samples: pd.DataFrame) -> pd.Series[str]:
     plan's number (a machine that may not reboot has one boot whatever was planned)."""
     planned = "boot " + samples["boot"].astype("str")
     return samples["boot_id"].where(samples["boot_id"] != "", planned)
+
+
+def nested(rows: pd.DataFrame) -> Nested:
+    """The samples of one cell, from its rows of ``counted``, as the statistics take them."""
+    from labctl.stats.nested import Nested
+
+    return Nested.from_labels(
+        rows["us_per_op"],
+        boot_labels(rows),
+        rows["execution"],
+        periods=rows["boot"],
+        rounds=rows["round"],
+    )
 
 
 def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
@@ -374,10 +384,10 @@ def attempts_summary(records: Sequence[Record], samples: pd.DataFrame) -> dict[s
     }
 
 
-def write_parquet(run_dir: Path) -> Path:
+def write_parquet(run_dir: Path, samples: pd.DataFrame) -> Path:
     """Write ``samples.parquet`` beside a journal, whole or not at all; returns its path."""
     buffer = io.BytesIO()
-    read_samples(run_dir).to_parquet(buffer, index=False)
+    samples.to_parquet(buffer, index=False)
     path = run_dir / "samples.parquet"
     paths.write_atomic(path, buffer.getvalue())
     return path

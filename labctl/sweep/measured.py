@@ -38,17 +38,13 @@ class Measured:
 def measured_cells(view: JournalView, samples: pd.DataFrame) -> dict[str, Measured]:
     """Every cell of a run, by key; ``samples`` as ``aggregate.samples_frame`` has them."""
     frame = aggregate.counted(samples)
-    frame = frame.assign(_boot=aggregate.boot_labels)
     totals = {r.execution: r.total_ns for r in view.records if isinstance(r, EndRecord)}
     cells = {e.id: e.cell for e in view.executions}
     failed = {cells[number].key for number in view.failed}
     found = {cell.key: Measured(cell, None, None, cell.key in failed) for cell in cells.values()}
     keys = frame["execution"].map({number: cell.key for number, cell in cells.items()})
     for key, rows in frame.groupby(keys, sort=False):
-        nested = Nested.from_labels(
-            rows["us_per_op"], rows["_boot"], rows["execution"],
-            periods=rows["boot"], rounds=rows["round"],
-        )  # fmt: skip
+        nested = aggregate.nested(rows)
         batch_s = float(rows["wall_ns"].mean()) / 1e9
         total_s = sum(totals[number] for number in rows["execution"].unique()) / 1e9
         process_s = (total_s - float(rows["wall_ns"].sum()) / 1e9) / nested.n_processes

@@ -1,4 +1,4 @@
-"""The runs of a results directory: listing and finding them, writing their Parquet."""
+"""The runs of a results directory: listing and finding them."""
 
 from __future__ import annotations
 
@@ -80,13 +80,6 @@ def find_run(results: Path, run: str) -> Path:
         where=str(results),
         hint="labctl runs lists them" if present else "labctl sweep kqtest makes one",
     )
-
-
-def write_samples(directory: Path) -> None:
-    """Write ``samples.parquet`` beside a journal, from it and nothing else."""
-    from labctl.sweep.aggregate import write_parquet
-
-    write_parquet(directory)
 
 
 def _journals(results: Path) -> list[Path]:

@@ -151,11 +151,11 @@ def test_parquet_is_whole_and_made_again_the_same(tmp_path):
     records = make_records(trouble=True)
     text = "".join(record.model_dump_json() + "\n" for record in records)
     (tmp_path / "journal.jsonl").write_text(text)
-    path = aggregate.write_parquet(tmp_path)
+    path = aggregate.write_parquet(tmp_path, aggregate.read_run(tmp_path)[1])
     first = path.read_bytes()
     again = pd.read_parquet(path)
     pd.testing.assert_frame_equal(again, aggregate.samples_frame(records), check_dtype=False)
-    aggregate.write_parquet(tmp_path)
+    aggregate.write_parquet(tmp_path, aggregate.read_run(tmp_path)[1])
     assert path.read_bytes() == first
     assert sorted(p.name for p in tmp_path.iterdir()) == ["journal.jsonl", "samples.parquet"]
 
@@ -171,9 +171,9 @@ def test_samples_read_from_the_file_are_those_of_the_records(tmp_path, monkeypat
     assert expected["p50_ns"].notna().any()
     assert expected["p50_ns"].isna().any()
     assert not expected["complete"].all()
-    pd.testing.assert_frame_equal(aggregate.read_samples(tmp_path), expected)
+    pd.testing.assert_frame_equal(aggregate.read_run(tmp_path)[1], expected)
     monkeypatch.setattr("labctl.sweep.columns._BLOCK", 7)  # more blocks than one
-    pd.testing.assert_frame_equal(aggregate.read_samples(path), expected)
+    pd.testing.assert_frame_equal(aggregate.read_run(path)[1], expected)
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_a_damaged_sample_is_named_by_its_line(tmp_path, damage):
     path = tmp_path / "journal.jsonl"
     path.write_text("".join(lines))
     with pytest.raises(ConfigError) as caught:
-        aggregate.read_samples(path)
+        aggregate.read_run(path)[1]
     assert caught.value.where == f"{path}:{number + 1}"
 
 
 def test_a_journal_without_samples_is_an_empty_frame(tmp_path):
     (tmp_path / "journal.jsonl").write_text(make_records()[0].model_dump_json() + "\n")
-    assert aggregate.read_samples(tmp_path).empty
+    assert aggregate.read_run(tmp_path)[1].empty
     with pytest.raises(ConfigError, match="cannot be read"):
-        aggregate.read_samples(tmp_path / "nothing")
+        aggregate.read_run(tmp_path / "nothing")[1]
