@@ -9,7 +9,7 @@ operations until a batch is long enough, so lengths would differ by up to 2.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from labctl.sweep.records import CalibrationRecord, Cell
 from labctl.workloads import Batch, Calibration, parse_line
@@ -38,17 +38,24 @@ def told(lines: Iterable[str]) -> Calibration | None:
     return found.model_copy(update={"wall_ns": round(statistics.median(times_ns))})
 
 
-def settle(cell: Cell, found: Calibration, others: Iterable[CalibrationRecord]) -> tuple[int, int]:
+def settle(
+    cell: Cell,
+    found: Calibration,
+    others: Iterable[CalibrationRecord],
+    machine_of: Callable[[str], str],
+) -> tuple[int, int]:
     """Operations of a cell's batches, and the nanoseconds that one is expected to take.
 
     Args:
         found: what the program found for itself; its time is one batch's.
-        others: calibrations of the same machine; the first of a cell that differs in the
-            target alone is followed: equally many operations, or equally long batches.
+        others: calibrations of the run so far; the first on the same physical machine, of a
+            cell that differs in the target alone, is followed: equally many operations, or
+            equally long batches.
+        machine_of: the physical machine of a target, by name.
     """
     each_ns = found.wall_ns / found.ops
     for other in others:
-        if other.cell != cell.key and _work(other.cell) == _work(cell.key):
+        if _beside(other.cell, cell, machine_of):
             ops = max(cell.threads, round(other.wall_ns / each_ns))
             if other.ops / _NEAR <= ops <= other.ops * _NEAR:
                 ops = other.ops
@@ -56,6 +63,11 @@ def settle(cell: Cell, found: Calibration, others: Iterable[CalibrationRecord]) 
     return found.ops, found.wall_ns
 
 
-def _work(key: str) -> str:
-    """A cell's key without its target."""
-    return key.partition("/")[2]
+def _beside(key: str, cell: Cell, machine_of: Callable[[str], str]) -> bool:
+    """Whether a cell's key differs from ``cell`` in the target alone, on the same machine."""
+    target, _, work = key.partition("/")
+    return (
+        target != cell.target
+        and work == cell.key.partition("/")[2]
+        and machine_of(target) == machine_of(cell.target)
+    )

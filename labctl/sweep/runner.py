@@ -8,7 +8,6 @@ attempt in the journal, of the next `--resume`. Nothing is printed; events go to
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from collections import defaultdict
@@ -22,6 +21,7 @@ from labctl.observe.facts import Facts
 from labctl.observe.noise import noise_checks
 from labctl.sweep.calibration import BATCHES, settle, told
 from labctl.sweep.journal import Journal, now
+from labctl.sweep.process import batch_command, reason, sample_of
 from labctl.sweep.records import (
     Begin,
     CalibrationRecord,
@@ -30,10 +30,8 @@ from labctl.sweep.records import (
     Execution,
     FactsRecord,
     Failure,
-    Header,
     Note,
     PhaseRecord,
-    Sample,
 )
 from labctl.targets.base import Shell, Target
 from labctl.targets.lock import Lease, claim
@@ -316,7 +314,7 @@ class Runner:
         result = shell.last
         if result.status != 0 or end is None or batches != wanted:
             raise MeasurementError(
-                f"{cell.key}: {_reason(result.status, batches, wanted)}",
+                f"{cell.key}: {reason(result.status, batches, wanted)}",
                 detail=result.stderr.strip(),
                 where=cell.target,
             )
@@ -340,21 +338,12 @@ class Runner:
         """
         if cell.key not in self._calibrations:
             found = self._calibrate(cell)
-            machine = self._targets[cell.target].machine
-            others = [
-                record
-                for record in list(self._calibrations.values())
-                if self._machine_of(record) == machine
-            ]
-            ops, wall_ns = settle(cell, found, others)
+            others = list(self._calibrations.values())  # a copy: other machines add theirs
+            ops, wall_ns = settle(cell, found, others, self._journal.view.header.machine_of)
             record = CalibrationRecord(time=now(), cell=cell.key, ops=ops, wall_ns=wall_ns)
             self._journal.append(record)
             self._calibrations[cell.key] = record
         return self._calibrations[cell.key].ops
-
-    def _machine_of(self, record: CalibrationRecord) -> str:
-        target = self._targets.get(record.cell.partition("/")[0])
-        return target.machine if target else ""
 
     def _calibrate(self, cell: Cell) -> Calibration:
         """What the program finds for itself, with the median time of a few batches."""
@@ -367,7 +356,7 @@ class Runner:
         found = told(shell.stream(command, timeout=self._limit_s + REPLY_GRACE_S))
         if found is None or shell.last.status != 0:
             raise MeasurementError(
-                f"{cell.key}: {_reason(shell.last.status, 0, BATCHES)}",
+                f"{cell.key}: {reason(shell.last.status, 0, BATCHES)}",
                 detail=shell.last.stderr.strip(),
                 where=cell.target,
             )
@@ -390,49 +379,3 @@ class Runner:
         for lease in self._leases.values():
             lease.release()
         self._leases.clear()
-
-
-def batch_command(
-    workdir: str, cell: Cell, header: Header, *, batches: int, ops: int, limit_s: int
-) -> str:
-    """The command line of one execution, quoted for a POSIX shell. ``ops`` 0 calibrates."""
-    words = [f"{workdir}/bin/{cell.program}", "--threads", str(cell.threads)]
-    for name, value in sorted(cell.params.items()):
-        words += [f"--{name}", str(value)]
-    words += ["--ops", str(ops), "--min-ms", str(header.min_batch_ms)]
-    words += ["--batches", str(batches), "--warmup", str(header.warmup)]
-    words += ["--limit", str(limit_s), "--step"]
-    return shlex.join(words)
-
-
-def sample_of(execution: Execution, attempt: int, batch: Batch) -> Sample:
-    """A batch line as a journal record."""
-    values = batch.model_dump(exclude={"type", "index"})
-    return Sample(
-        time=now(),
-        execution=execution.id,
-        attempt=attempt,
-        batch=batch.index,
-        warmup=batch.type == "warmup",
-        **values,
-    )
-
-
-_STATUS = {
-    64: "the program did not accept its arguments",
-    69: "not supported on this system",
-    70: "the result is not to be trusted",
-    71: "a system call failed",
-    75: "it was told to stop",
-    124: "it did not end within its time limit",
-    126: "the program cannot be executed",
-    127: "the program is not there",
-}
-
-
-def _reason(status: int, batches: int, wanted: int) -> str:
-    if status == 0:
-        return f"{batches} of {wanted} batches came"
-    if status > 128:
-        return f"killed by signal {status - 128}"
-    return _STATUS.get(status, f"exit status {status}")

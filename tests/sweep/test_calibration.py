@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from labctl.sweep.calibration import settle, told
+from labctl.sweep import calibration
+from labctl.sweep.calibration import told
 from labctl.sweep.records import CalibrationRecord, Cell
 from labctl.workloads import Calibration
 
@@ -20,6 +21,13 @@ def found(ops, wall_ns):
     return Calibration(type="calibration", ops=ops, wall_ns=wall_ns)
 
 
+MACHINES = {"metal": "here", "linux": "here", "box": "there"}
+
+
+def settle(cell, found, others):
+    return calibration.settle(cell, found, others, MACHINES.__getitem__)
+
+
 FIRST = CalibrationRecord(time="", cell=cell("metal").key, ops=8192, wall_ns=20_000_000)
 
 
@@ -27,6 +35,7 @@ def test_the_first_of_a_cell_does_what_it_found():
     assert settle(cell("metal"), found(8192, 20), []) == (8192, 20)
     assert settle(cell("metal"), found(4096, 20), [FIRST]) == (4096, 20), "its own is no other"
     assert settle(cell("linux", 4), found(4096, 20), [FIRST]) == (4096, 20), "another work"
+    assert settle(cell("box"), found(4096, 20), [FIRST]) == (4096, 20), "another machine"
 
 
 @pytest.mark.parametrize("us", [1.3, 2.4, 4.5])
