@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from labctl import guests, provision
+from labctl import guests
 from labctl.images.catalogue import load_catalogue
 from labctl.lab import load_lab
+from labctl.machines import make_target
 from labctl.observe.facts import collect
 from labctl.sweep.journal import Journal, create_run, now, read_journal
 from labctl.sweep.plan import Design, TargetInfo, make_plan
@@ -42,7 +43,7 @@ def main() -> int:
     options = parser.parse_args()
     catalogue = load_catalogue()
     lab = load_lab(options.file, images=catalogue)
-    target = provision.make_target(lab, options.target, catalogue)
+    target = make_target(lab, options.target, catalogue)
     target.connect()
     plan = make_plan(
         workloads=["eptest"],

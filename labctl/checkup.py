@@ -8,8 +8,9 @@ from labctl import doctor, guests
 from labctl.errors import LabctlError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, SSHSpec
+from labctl.machines import make_target, vms_of
 from labctl.observe.probes import Check
-from labctl.provision import Progress, make_target, vms_of
+from labctl.provision import Progress
 
 
 def examine(

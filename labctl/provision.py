@@ -11,23 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labctl import guests
 from labctl.deploy import DeployResult, is_current
 from labctl.deploy import deploy as deploy_workloads
 from labctl.deploy import summary as deployed_words
-from labctl.errors import ConfigError, LabctlError, UnavailableError
+from labctl.errors import LabctlError, UnavailableError
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SimSpec, SSHSpec, VMSpec
+from labctl.machines import binaries_of, make_target, simulated_target, simulates, vms_of
 from labctl.paths import data_dir, private_dir
-from labctl.targets import LocalTarget, SSHTarget, check
+from labctl.targets import check
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
-
-if TYPE_CHECKING:
-    from labctl.targets.sim import SimTarget
 
 Progress = Callable[..., None]
 """``progress(who, stage, fraction=None, detail="")``"""
@@ -75,62 +72,6 @@ class StatusRow:
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return asdict(self)
-
-
-def vms_of(lab: Lab, names: Sequence[str]) -> list[str]:
-    """Those of ``names`` that are guests of this lab."""
-    return [name for name in names if isinstance(lab.targets[name], VMSpec)]
-
-
-def disposable_of(lab: Lab, names: Sequence[str]) -> list[str]:
-    """Those of ``names`` that ``destroy`` removes: guests, and what is simulated."""
-    return [name for name in names if isinstance(lab.targets[name], VMSpec | SimSpec)]
-
-
-def make_target(lab: Lab, name: str, catalogue: Mapping[str, Recipe]) -> Target:
-    """The Target that the lab file declares as ``name``, not yet connected.
-
-    Raises:
-        UnavailableError: it is a guest that was never brought up.
-    """
-    spec = lab.targets[name]
-    if isinstance(spec, VMSpec):
-        return guests.make_target(lab, name, catalogue[spec.image])
-    if isinstance(spec, SSHSpec):
-        return SSHTarget(
-            name=name,
-            host=spec.host,
-            port=spec.port,
-            user=spec.user,
-            identity=spec.identity,
-            known_hosts=spec.known_hosts,
-            workdir=spec.workdir,
-            machine=lab.machine_of(name),
-            can_reboot=spec.reboot,
-            legacy_algorithms=spec.legacy_ssh,
-        )
-    if isinstance(spec, SimSpec):
-        return _simulated(lab, name, spec)
-    return LocalTarget(name=name, workdir=_local_workdir(lab, spec), machine=lab.machine_of(name))
-
-
-def _simulated(lab: Lab, name: str, spec: SimSpec) -> SimTarget:
-    from labctl.targets.sim import SimTarget, simulated_facts
-
-    try:
-        facts = simulated_facts(spec.facts, guest=spec.guest)
-    except ConfigError as error:
-        error.where = lab.place("targets", name, "facts", error.where)
-        raise
-    return SimTarget(
-        name,
-        home=private_dir(lab.state_dir / "simulated" / spec.machine),
-        times=spec.times,
-        machine=lab.machine_of(name),
-        seed=spec.seed,
-        can_reboot=spec.reboot,
-        facts=facts,
-    )
 
 
 def up(
@@ -182,15 +123,15 @@ def up(
                 target = early[name].result()
             else:
                 try:
-                    target = _wait(lab, name, catalogue, guest, progress, timeout)
+                    target = _answered(lab, name, catalogue, guest, progress, timeout)
                 except guests.HeldError as error:
                     guest = guests.start_without_kvm(
                         lab, name, catalogue, guest, error, progress=progress
                     )
                     result.accelerator, result.notice = guest.accelerator, guest.notice
-                    target = _wait(lab, name, catalogue, guest, progress, timeout)
+                    target = _answered(lab, name, catalogue, guest, progress, timeout)
             # A sweep compares checksums before it measures; `up` is to be quick.
-            if _simulates(lab, name) or is_current(
+            if simulates(lab, name) or is_current(
                 target, workloads, binaries=binaries_of(lab, name), sums=False
             ):
                 current.add(name)
@@ -269,7 +210,7 @@ def deploy(
     def reach(name: str) -> None:
         try:
             target = _connected(lab, name, catalogue)
-            if not _simulates(lab, name):
+            if not simulates(lab, name):
                 check(target)
             targets[name] = target
         except LabctlError as error:
@@ -291,9 +232,9 @@ def _deploy(
     def look(name: str) -> None:
         target, given = targets[name], binaries.get(name)
         try:
-            if _simulates(lab, name):
-                done[name] = DeployResult(target=name, ok=True, changed=False, error=None)
-            elif force or not is_current(target, workloads, binaries=given):
+            if not simulates(lab, name) and (
+                force or not is_current(target, workloads, binaries=given)
+            ):
                 stale.append(target)
             else:
                 done[name] = DeployResult(target=name, ok=True, changed=False, error=None)
@@ -306,7 +247,7 @@ def _deploy(
             progress(target.name, "deploying")
         failed = {name for name, result in done.items() if not result.ok}
         done |= deploy_workloads(
-            [t for n, t in targets.items() if n not in failed and not _simulates(lab, n)],
+            [t for n, t in targets.items() if n not in failed and not simulates(lab, n)],
             workloads,
             workloads_dir=data_dir("workloads"),
             private_dir=private_dir(lab.state_dir / "ansible"),
@@ -315,13 +256,6 @@ def _deploy(
             force=force,
         )
     return done
-
-
-def binaries_of(lab: Lab, name: str) -> Path | None:
-    """The directory of programs made elsewhere for a target; relative to the lab file."""
-    spec = lab.targets[name]
-    given = None if isinstance(spec, SimSpec) else spec.binaries
-    return lab.path.resolve().parent / given if given else None
 
 
 def down(lab: Lab, names: Sequence[str], *, timeout: float) -> dict[str, str | LabctlError]:
@@ -335,7 +269,7 @@ def destroy(lab: Lab, names: Sequence[str]) -> dict[str, str | LabctlError]:
     for name in names:
         spec = lab.targets[name]
         if isinstance(spec, SimSpec):
-            _simulated(lab, name, spec).forget()
+            simulated_target(lab, name, spec).forget()
             done[name] = "removed"
     return done | guests.remove(lab, vms_of(lab, names))
 
@@ -404,18 +338,12 @@ def reboot(lab: Lab, target: Target, catalogue: Mapping[str, Recipe], *, timeout
     started = guests.start(lab, [name], catalogue, progress=lambda *_, **__: None)[name]
     if isinstance(started, LabctlError):
         raise started
-    guests.wait_ready(
-        target,
-        started.watcher,
-        booting=True,
-        deadline=deadline,
-        check=partial(guests.check_runs, lab, name),
-    )
+    _wait(lab, target, started, deadline)
     if target.boot_id() == before:
         raise UnavailableError("it was not rebooted: its boot identity is the same", where=name)
 
 
-def _wait(
+def _answered(
     lab: Lab,
     name: str,
     catalogue: Mapping[str, Recipe],
@@ -426,20 +354,16 @@ def _wait(
     """A guest's target, connected, once it answers."""
     progress(name, "waiting for SSH")
     target = make_target(lab, name, catalogue)
+    _wait(lab, target, guest, time.monotonic() + timeout)
+    return target
+
+
+def _wait(lab: Lab, target: Target, guest: guests.Started, deadline: float) -> None:
+    """Until a guest that was started answers, or ``deadline`` (``time.monotonic``)."""
     guests.wait_ready(
         target,
         guest.watcher,
         booting=guest.started,
-        deadline=time.monotonic() + timeout,
-        check=partial(guests.check_runs, lab, name),
+        deadline=deadline,
+        check=partial(guests.check_runs, lab, target.name),
     )
-    return target
-
-
-def _simulates(lab: Lab, name: str) -> bool:
-    """Whether a target only simulates its programs: nothing is compiled there."""
-    return isinstance(lab.targets[name], SimSpec)
-
-
-def _local_workdir(lab: Lab, spec: LocalSpec) -> str:
-    return spec.workdir or str(lab.state_dir / "local")

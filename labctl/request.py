@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from labctl import provision
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SimSpec, VMSpec
+from labctl.machines import make_target
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
 from labctl.sweep.price import Prices, longest, prices_by_machine
 from labctl.sweep.records import Goal
@@ -73,7 +73,7 @@ def preview(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> Prev
         elif isinstance(spec, LocalSpec):
             system = platform.system().lower()
         else:
-            target = provision.make_target(lab, name, catalogue)
+            target = make_target(lab, name, catalogue)
             target.connect()
             system = system_of(target)
             target.close()

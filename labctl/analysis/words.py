@@ -77,17 +77,17 @@ def with_spread(estimate: Estimate) -> str:
 
 def interval(estimate: Estimate) -> str:
     """``1.42 to 1.61``; "none" where the data allow none, or too few processes stand behind it."""
-    if 0 < estimate.n_processes < FEWEST_PROCESSES:
-        return f"none (n={estimate.n_processes})"
-    if estimate.low is None or estimate.high is None:
-        return "none"
-    return f"{number(estimate.low)} to {number(estimate.high)}"
+    return _ends(estimate, estimate.low, estimate.high)
 
 
 def family_interval(estimate: Estimate) -> str:
     """As ``interval``, of the interval that holds for all thread counts at once."""
+    return _ends(estimate, estimate.family_low, estimate.family_high)
+
+
+def _ends(estimate: Estimate, low: float | None, high: float | None) -> str:
     if 0 < estimate.n_processes < FEWEST_PROCESSES:
         return f"none (n={estimate.n_processes})"
-    if estimate.family_low is None or estimate.family_high is None:
+    if low is None or high is None:
         return "none"
-    return f"{number(estimate.family_low)} to {number(estimate.family_high)}"
+    return f"{number(low)} to {number(high)}"

@@ -110,9 +110,10 @@ def destroy(
     Example: `labctl destroy linux --yes`
     """
     from labctl import provision
+    from labctl.machines import disposable_of
 
     found = state(context)
-    names = provision.disposable_of(found.lab, found.select(targets))
+    names = disposable_of(found.lab, found.select(targets))
     if names:
         confirm(f"Remove {', '.join(names)} with their disks?", yes=yes)
     report_each(found, provision.destroy(found.lab, names))

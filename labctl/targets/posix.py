@@ -147,14 +147,18 @@ class PosixTarget(ABC):
         # "{ sec = 1700000000, usec = 5 } Tue ..." on FreeBSD: the fraction is no part of it.
         return result.stdout.partition(", usec")[0].strip()
 
-    def reboot(self, *, timeout: float) -> None:
-        """Reboot, and return when a new boot identity answers; see ``base.Target.reboot``."""
+    def _refuse_reboot(self) -> None:
+        """ConfigError where the lab file does not let this target be rebooted."""
         if not self.can_reboot:
             raise ConfigError(
                 "labctl may not reboot this target",
                 where=self.name,
                 hint="allow it with `reboot: true` in the lab file",
             )
+
+    def reboot(self, *, timeout: float) -> None:
+        """Reboot, and return when a new boot identity answers; see ``base.Target.reboot``."""
+        self._refuse_reboot()
         deadline = time.monotonic() + timeout
         before = self.boot_id()
         self._issue_reboot(timeout)

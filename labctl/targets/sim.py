@@ -128,12 +128,7 @@ class SimTarget(LocalTarget):
 
     def reboot(self, *, timeout: float) -> None:
         """Begin another boot, on the virtual clock; see ``base.Target.reboot``."""
-        if not self.can_reboot:
-            raise ConfigError(
-                "labctl may not reboot this target",
-                where=self.name,
-                hint="allow it with `reboot: true` in the lab file",
-            )
+        self._refuse_reboot()
         self.close()
         self._write({"boot": self._state()["boot"] + 1, "processes": {}})
         self._pass(clock.BOOT_S)

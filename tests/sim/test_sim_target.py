@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from labctl import session
+from labctl import machines
 from labctl.lab import load_lab
 from labctl.sim.experiment import Experiments, Side
 from labctl.sim.model import SimulatedMachine
@@ -134,7 +134,7 @@ def test_a_program_does_not_measure_by_hand(labctl: Labctl) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in labctl.env.items():
             patch.setenv(name, value)
-        target = session.provision.make_target(lab, "one", {})
+        target = machines.make_target(lab, "one", {})
         target.connect()
         try:
             by_hand = target.run(f"{target.workdir}/bin/eptest 4 1000")
