@@ -29,10 +29,13 @@ class SSHChannel:
 
     def receive(self, timeout: float) -> tuple[bytes, bytes]:
         """What came on (stdout, stderr)."""
-        # The descriptor is readable while either buffer holds data, and for ever after the end.
-        if not self._poll.poll(max(0.0, timeout) * 1000):
-            raise TimeoutError
         channel = self._channel
+        # Paramiko's descriptor is readable while either buffer holds data, and for ever after
+        # the end, but for one race: emptying one buffer clears it while the other is being
+        # filled (pipe.OrPipe has no lock). Data that came in that moment never wakes a waiter;
+        # so it is only waited for when there is none yet.
+        if not self._is_ready() and not self._poll.poll(max(0.0, timeout) * 1000):
+            raise TimeoutError
         stdout = channel.recv(_CHUNK) if channel.recv_ready() else b""
         stderr = channel.recv_stderr(_CHUNK) if channel.recv_stderr_ready() else b""
         if not stdout and not stderr and (channel.eof_received or channel.closed):
@@ -41,6 +44,12 @@ class SSHChannel:
                 return self.receive(timeout)
             raise EOFError
         return stdout, stderr
+
+    def _is_ready(self) -> bool:
+        channel = self._channel
+        # Each look takes its buffer's lock: it waits for a fill that is under way.
+        ready = channel.recv_ready() or channel.recv_stderr_ready()
+        return ready or channel.eof_received or channel.closed
 
     def close(self) -> None:
         """Close the channel."""

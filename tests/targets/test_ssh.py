@@ -475,3 +475,16 @@ def test_a_connection_is_reused(ssh_target):
         ssh_target.run(":")
     ssh_target.shell()
     assert ssh_target._client is client
+
+
+def test_no_wake_up_is_lost_when_both_outputs_come_at_once(ssh_target):
+    """Threads are switched as often as can be, so that one output is emptied while the other
+    is being filled: what Paramiko's descriptor then fails to say (``ssh_channel``)."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(500):
+            result = ssh_target.run("echo a; echo b >&2; echo c; echo d >&2", timeout=10.0)
+            assert (result.stdout, result.stderr) == ("a\nc\n", "b\nd\n")
+    finally:
+        sys.setswitchinterval(before)
