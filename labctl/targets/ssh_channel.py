@@ -49,7 +49,7 @@ class SSHChannel:
         channel = self._channel
         # Each look takes its buffer's lock: it waits for a fill that is under way.
         ready = channel.recv_ready() or channel.recv_stderr_ready()
-        return ready or channel.eof_received or channel.closed
+        return bool(ready or channel.eof_received or channel.closed)
 
     def close(self) -> None:
         """Close the channel."""
