@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 
+from labctl.errors import MeasurementError
 from labctl.sweep.records import CalibrationRecord, Cell
 from labctl.workloads import Batch, Calibration, parse_line
 
@@ -24,7 +25,11 @@ three batches tell no more than that."""
 
 def told(lines: Iterable[str]) -> Calibration | None:
     """What a process that calibrates says: the operations that it found, with the median time
-    of its batches; None if it did not come to that."""
+    of its batches; None if it did not come to that.
+
+    Raises:
+        MeasurementError: it gives more batches than ``BATCHES``, perhaps without end.
+    """
     found: Calibration | None = None
     times_ns: list[int] = []
     for line in lines:
@@ -33,6 +38,8 @@ def told(lines: Iterable[str]) -> Calibration | None:
             found = record
         elif isinstance(record, Batch):
             times_ns.append(record.wall_ns)
+            if len(times_ns) > BATCHES:
+                raise MeasurementError(f"more batches came than the {BATCHES} asked for")
     if found is None or not times_ns:
         return None
     return found.model_copy(update={"wall_ns": round(statistics.median(times_ns))})

@@ -307,6 +307,11 @@ class Runner:
             if isinstance(record, Batch):
                 self._journal.append(sample_of(execution, attempt, record))
                 batches += record.type == "batch"
+                if batches > wanted:
+                    raise MeasurementError(
+                        f"{cell.key}: more batches came than the {wanted} asked for",
+                        where=cell.target,
+                    )
                 self._on_event(Event("sample", cell.target, execution))
             elif isinstance(record, End):
                 end = record

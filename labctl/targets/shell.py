@@ -24,9 +24,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from labctl.errors import UnavailableError
+from labctl.errors import MeasurementError, UnavailableError
 from labctl.targets.base import CommandResult
 from labctl.targets.channel import ByteChannel
+
+MAX_OUTPUT = 64 << 20
+"""The most bytes that are kept of one command's unread output, both streams together."""
 
 # No single quote may stand in it. `kill 0` means the shell's own process group.
 _LOOP = r"""
@@ -66,6 +69,10 @@ def bootstrap(token: str, shell: str = "/bin/sh") -> bytes:
     that reads its script in blocks would swallow it."""
     assert "'" not in _LOOP
     return f"exec {shell} -c '{_LOOP}' labctl-shell {token}\n".encode()
+
+
+class _TooMuchError(Exception):
+    """A command printed more than ``MAX_OUTPUT``."""
 
 
 class PersistentShell:
@@ -130,6 +137,8 @@ class PersistentShell:
 
     def run(self, command: str, *, timeout: float, input: bytes | None = None) -> CommandResult:
         """Run one shell command and wait for its end; see ``base.Shell.run``.
+
+        More than ``MAX_OUTPUT`` bytes of output end it: MeasurementError.
 
         With ``input`` the command reads that, to its end of file; the shell can run
         nothing more after it.
@@ -220,6 +229,14 @@ class PersistentShell:
                 else "it may still be running there; the next run of labctl ends it",
                 detail=_text(bytes(self._err[-2000:])),
             ) from None
+        except _TooMuchError:
+            self._give_up()
+            raise MeasurementError(
+                f"more than {MAX_OUTPUT >> 20} MiB of output from: {_short(command)}",
+                where=self._where,
+                hint="it was ended; a program prints one short line a batch and no more",
+                detail=_text(bytes((self._err or self._out)[-200:])),
+            ) from None
         except (EOFError, OSError) as error:
             self._give_up()
             raise UnavailableError(
@@ -250,6 +267,8 @@ class PersistentShell:
         stdout, stderr = self._channel.receive(deadline - time.monotonic())
         self._out += stdout
         self._err += stderr
+        if len(self._out) + len(self._err) > MAX_OUTPUT:
+            raise _TooMuchError
 
     def _reply(self, mark: bytes) -> tuple[int, bytes, bytes] | None:
         """(status, stdout, stderr) once both marks have come in whole."""

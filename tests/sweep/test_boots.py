@@ -16,7 +16,7 @@ from labctl.errors import UnavailableError
 from labctl.observe.facts import collect
 from labctl.sweep.journal import Journal, create_run, now, read_journal
 from labctl.sweep.plan import Design, TargetInfo, make_plan
-from labctl.sweep.records import Begin, FactsRecord, Header
+from labctl.sweep.records import Begin, FactsRecord, Failure, Header
 from labctl.sweep.runner import Outcome, Runner
 from labctl.targets.local import LocalTarget
 from labctl.workloads import load_workloads
@@ -147,3 +147,21 @@ def test_a_resumed_boot_is_rebooted_only_if_it_was_not_yet(tmp_path: Path, betwe
     walk()
     assert identities(run)["guest"] == {0: {"guest-1"}, 1: {"guest-2"}}
     assert not read_journal(run).pending()
+
+
+@pytest.mark.parametrize("when", ["calibrating", "measuring"])
+def test_a_program_that_gives_batches_without_end_fails_and_the_others_are_measured(
+    tmp_path: Path, when: str
+) -> None:
+    run, walk, machines = sweep(tmp_path, boots=1)
+    _, calibration, batch, end = PROGRAM.splitlines()
+    ends = f'*" --ops 0 "*) {calibration}; {batch}; {end}; exit' if when == "measuring" else "no) :"
+    (Path(machines["metal"].workdir) / "bin/eptest").write_text(
+        f'#!/bin/sh\ncase " $* " in {ends} ;; esac\nwhile :; do {batch}; done\n'
+    )
+    outcome = walk()
+    assert (outcome.done, outcome.failed) == (2, 2)
+    failures = [r.message for r in read_journal(run).records if isinstance(r, Failure)]
+    wanted = 3 if when == "calibrating" else 1
+    assert len(failures) == 2
+    assert all(f"more batches came than the {wanted} asked for" in said for said in failures)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from labctl.errors import UnavailableError
+from labctl.errors import MeasurementError, UnavailableError
+from labctl.targets import shell as shells
 from labctl.targets.channel import PipeChannel
 from labctl.targets.local import LocalTarget
 from labctl.targets.shell import PersistentShell
@@ -357,3 +358,18 @@ time.sleep(60)
 def test_something_that_is_no_shell_is_named(program):
     with pytest.raises(UnavailableError, match="no POSIX shell answered"):
         PersistentShell(PipeChannel([program]), where="box", kill_group=kill_group, timeout=1)
+
+
+@pytest.mark.parametrize("where", ["", " >&2"])
+@pytest.mark.parametrize("how", ["run", "stream"])
+def test_endless_output_is_ended_and_named(target, monkeypatch, how, where):
+    monkeypatch.setattr(shells, "MAX_OUTPUT", 1 << 20)
+    shell = target.shell()
+    endless = f"exec dd if=/dev/zero bs=64k{where}"
+    with pytest.raises(MeasurementError, match="more than 1 MiB of output"):
+        if how == "run":
+            shell.run(endless, timeout=60)
+        else:
+            list(shell.stream(endless, timeout=60))
+    assert shell.closed
+    assert gone(shell.pid)
