@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 import traceback
@@ -68,12 +70,24 @@ def run(arguments: list[str]) -> int:
         state.output.error(error)
         return error.exit_code
     except OSError as error:
-        return _unexpected(
-            state, UnavailableError(error.strerror or str(error), where=str(error.filename or ""))
-        )
+        said = error.strerror or str(error)
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+        hint = _REMEDIES.get(error.errno or 0, "")
+        return _unexpected(state, UnavailableError(said, where=where, hint=hint))
     except Exception as error:
         text = f"this is a defect of labctl: {type(error).__name__}: {error}"
         return _unexpected(state, LabctlError(text, hint="labctl --traceback ... shows where"))
+
+
+_ELSEWHERE = "XDG_CACHE_HOME and XDG_STATE_HOME move labctl's own directories"
+_REMEDIES = {
+    errno.ENOSPC: f"make room: `df -h` shows which file system is full; {_ELSEWHERE}",
+    errno.EDQUOT: f"your quota is used up: make room; {_ELSEWHERE}",
+    errno.EACCES: f"make it writable for this user; {_ELSEWHERE}",
+    errno.EROFS: f"the file system is read-only; {_ELSEWHERE}",
+    errno.EMFILE: "too many files are open: raise the limit (`ulimit -n`)",
+}
+"""What to do about an error of the operating system that no module expected."""
 
 
 def _unexpected(state: State, error: LabctlError) -> int:

@@ -205,3 +205,27 @@ def test_a_removal_is_not_asked_of_nobody(labctl: Labctl, monkeypatch: pytest.Mo
     with Path(os.devnull).open() as nobody:
         monkeypatch.setattr("sys.stdin", nobody)
         assert "--yes" in labctl("destroy", status=2).stderr
+
+
+def test_a_full_cache_is_an_error_that_says_what_to_do(labctl: Labctl, tmp_path: Path) -> None:
+    """On a file system of the test's own, in a mount namespace of its own."""
+    full = tmp_path / "full"
+    full.mkdir()
+    labctl("init")
+    fill = (
+        f"mount -t tmpfs -o size=64k tmpfs {full} && mkdir {full}/labctl && "
+        f'{{ dd if=/dev/zero of={full}/fill bs=1k 2>/dev/null || :; }} && exec "$@"'
+    )
+    argv = labctl.command("image", "build", "debian-12")
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", fill, "sh", *argv],
+        cwd=labctl.directory,
+        env={**labctl.env, "XDG_CACHE_HOME": str(full)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "make room: `df -h`" in done.stderr
+    assert "Traceback" not in done.stderr
