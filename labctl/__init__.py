@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from labctl.analysis import Run
 
 __version__ = "0.1.0"
-__all__ = ["open_run"]
+__all__ = ["compare_runs", "open_run"]
 
 
 def open_run(path: Path | str) -> Run:
@@ -41,3 +41,15 @@ def open_run(path: Path | str) -> Run:
     from labctl.analysis import open_run as opened  # pandas is slow to import: only when asked
 
     return opened(path)
+
+
+def compare_runs(baseline: Run, new: Run) -> Run:
+    """What changed from one opened run to another, as a run whose pairs are of the new run
+    against the baseline; see ``labctl.analysis.compare_runs``.
+
+    Raises:
+        ConfigError: they have no target in common.
+    """
+    from labctl.analysis import compare_runs as compared
+
+    return compared(baseline, new)

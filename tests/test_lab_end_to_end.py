@@ -80,7 +80,7 @@ def test_a_sweep_over_both_and_its_report(lab: Labctl) -> None:
     assert "ratio linux / metal" in text
     assert (run / "samples.parquet").is_file()
     model = json.loads(lab("report", "--json").stdout)
-    assert model["schema"] == 2
+    assert model["schema"] == 3
 
 
 def test_boots_are_real_boots(lab: Labctl) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from labctl.analysis.sides import Side
 from labctl.analysis.words import fact_text
-from labctl.observe.facts import differences
+from labctl.observe.facts import CONFOUNDERS, differences
 from labctl.stats.judge import Subject
 
 Bars = Literal["nothing", "growth", "scaling", "all"]
@@ -25,6 +25,9 @@ BARRED: dict[Bars, str] = {
     "growth": "bars saying that the kernel grows",
     "nothing": "",
 }
+
+
+_NOTHING: tuple[Bars, str] = ("nothing", "")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,13 @@ class Confounder:
 
 @dataclass(frozen=True)
 class Work:
-    """What a side ran: program, its parameters as text, and least number of threads."""
+    """What a side ran: program, its parameters as text, least number of threads, and the
+    operations of its batches."""
 
     program: str
     params: str
     threads: int
+    ops: int = 0
 
 
 # Facts that bar everything where they differ, and what they are called.
@@ -71,6 +76,11 @@ _FIRST = (
     "parameters",
     "kernel",
     "image",
+    "kernel_version",
+    "asked_cmdline",
+    "kernel_options",
+    "asked_tunables",
+    "program_build",
     "ground",
     "emulation",
     "cpu_model",
@@ -81,6 +91,9 @@ _FIRST = (
     "libc",
     "machine",
 )
+# What one target may have otherwise at another time, beside what two targets may.
+_OVER_TIME = ("asked_cmdline", "asked_tunables", "image", "labctl")
+_OTHER_BATCHES = 1.5  # batches whose operations differ by more than this factor are told of
 _LONGEST = 60  # characters of a value that is shown in a sentence
 # Mitigations that make every system call or switch dearer while they are on.
 _DEAR = (
@@ -103,8 +116,12 @@ def confounders(
 ) -> list[Confounder]:
     """Everything that differs, what bars most first."""
     found = [*_standing(subject, one, other), *_work(ran, other_ran)]
+    keys = (*CONFOUNDERS, *_OVER_TIME) if subject == "change" else CONFOUNDERS
+    counts = ran.ops, other_ran.ops
+    if subject == "change" and max(counts) > _OTHER_BATCHES * min(counts):
+        found.append(Confounder("operations a batch", str(counts[0]), str(counts[1])))
     threads = max(ran.threads, other_ran.threads)
-    for key, left, right in differences(one.facts, other.facts):
+    for key, left, right in differences(one.facts, other.facts, keys=keys):
         if subject == "kernel" and key in _KERNEL:
             continue  # the subject itself
         texts = [fact_text(value) or "unknown" for value in (left, right)]
@@ -112,7 +129,11 @@ def confounders(
         why = why.format(one=texts[0], other=texts[1])
         found.append(Confounder(key, texts[0], texts[1], bars, why))
     if one.machine != other.machine:
-        found.append(Confounder("machine", one.machine or "unknown", other.machine or "unknown"))
+        machines = one.machine or "unknown", other.machine or "unknown"
+        bars, why = _NOTHING
+        if subject == "change":
+            bars, why = "all", f"the machines differ ({' and '.join(machines)})"
+        found.append(Confounder("machine", *machines, bars, why))
     return sorted(found, key=_weight)
 
 
@@ -135,7 +156,7 @@ def _weigh(
 ) -> tuple[Bars, str]:
     """What a difference of facts bars, and the words for it."""
     barring = _SYSTEM | (_KERNEL if subject == "virtualization" else {})
-    if sides[0].machine != sides[1].machine or subject == "kernel":
+    if sides[0].machine != sides[1].machine or subject in ("kernel", "change"):
         barring["cpu_model"] = "CPU model"
     if subject == "kernel" and not _one_image(sides):
         barring["os_release"] = "distribution"
@@ -147,7 +168,7 @@ def _weigh(
     name = key.removeprefix("mitigations.")
     if subject == "virtualization" and name in _DEAR and _is_on(values[0]) != _is_on(values[1]):
         return "all", f"the mitigation of {name} is on at one side alone"
-    return "nothing", ""
+    return _NOTHING
 
 
 def _differ(what: str, values: tuple[Any, Any]) -> str:
@@ -183,8 +204,8 @@ def _standing(subject: Subject, one: Side, other: Side) -> Iterator[Confounder]:
         if side.role.accelerator in ("unknown", "mixed"):
             why = f"the accelerator that ran {side.name} is {side.role.accelerator}"
             yield make("emulation", "all", why)
-    if subject == "kernel":
-        yield from _ground(one, other, make)
+    if subject in ("kernel", "change"):
+        yield from _ground(one, other, make, images=subject == "kernel")
         return
     emulated = [side.name for side in (one, other) if side.role.functional]
     if emulated:
@@ -209,9 +230,10 @@ def _standing(subject: Subject, one: Side, other: Side) -> Iterator[Confounder]:
 
 
 def _ground(
-    one: Side, other: Side, make: Callable[[str, Bars, str], Confounder]
+    one: Side, other: Side, make: Callable[[str, Bars, str], Confounder], *, images: bool
 ) -> Iterator[Confounder]:
-    """Two kernels are compared on one ground: the same virtualization and the same image."""
+    """Two kernels, or two times, are compared on one ground: the same virtualization; two
+    kernels (``images``) in the same image as well."""
     left, right = one.role, other.role
     alike = (left.guest, left.virtual, left.accelerator) == (
         right.guest,
@@ -222,8 +244,8 @@ def _ground(
         yield make("ground", "all", f"one is a {left.text}, the other a {right.text}")
     elif not left.guest and one.fact("hypervisor") != other.fact("hypervisor"):
         yield make("ground", "all", "their hypervisors differ")
-    images = [side.fact("image_key") for side in (one, other)]
-    if all(images) and images[0] != images[1]:
+    keys = [side.fact("image_key") for side in (one, other)]
+    if images and all(keys) and keys[0] != keys[1]:
         names = [fact_text(side.facts.get("image")) or "unknown" for side in (one, other)]
         yield Confounder("image", names[0], names[1], "all", "the images differ")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,10 @@ class Curve:
     def params_text(self) -> str:
         """All parameters as one string, "" where there are none."""
         return aggregate.params_text(dict(self.params))
+
+    def ops(self, threads: Iterable[int]) -> int:
+        """Operations of a batch, the median over batches, summed over some thread counts."""
+        return round(sum(float(self.summary[n]["ops"]) for n in threads))
 
     @cached_property
     def times(self) -> dict[int, Estimate]:

@@ -97,10 +97,25 @@ class Run:
         margin = self.header.lab.get("margin")
         return float(margin) if isinstance(margin, int | float) and margin > 0 else MARGIN
 
+    @property
+    def parts(self) -> dict[str, Run]:
+        """The runs that this one is made of, by their labels: itself alone."""
+        return {"": self}
+
+    @property
+    def unmatched(self) -> list[str]:
+        """What has no counterpart to be compared with, as sentences."""
+        return []
+
+    @cached_property
+    def told(self) -> list[FactsRecord]:
+        """What the targets told of themselves, in the order of the journal."""
+        return [record for record in self.records if isinstance(record, FactsRecord)]
+
     @cached_property
     def sides(self) -> dict[str, Side]:
         """The targets that the plan measures, by name, with what their facts establish."""
-        return sides_of(self.header, (r for r in self.records if isinstance(r, FactsRecord)))
+        return sides_of(self.header, self.told)
 
     @cached_property
     def pairs(self) -> list[Pair]:

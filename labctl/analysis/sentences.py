@@ -11,10 +11,12 @@ from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import number, plain
 from labctl.stats import Estimate
 from labctl.stats.estimate import ONE_BOOT
-from labctl.stats.judge import Judgement, Standing, standing
+from labctl.stats.judge import Judgement, Standing, beyond, standing
 from labctl.stats.remarks import SIDES
 
 _NAMES = {
+    "asked_cmdline": "kernel command line",
+    "asked_tunables": "tunables",
     "arch": "architecture",
     "aslr": "ASLR",
     "cpu_flags_digest": "CPU flags",
@@ -24,6 +26,9 @@ _NAMES = {
     "clocksource": "clock",
     "compiler_target": "compiler's target",
     "cpus_online": "number of CPUs",
+    "image": "image",
+    "kernel_version": "build of the kernel",
+    "labctl": "version of labctl",
     "hz": "clock ticks a second",
     "memory_kib": "memory",
     "machine": "physical machine",
@@ -61,6 +66,10 @@ def headline(c: Comparison) -> str:
     mark = f" ({', '.join(marks)})" if marks else ""
     if c.level.call == c.scaling.call or not c.effects.amplification.threads:
         return f"{c.level.call}{mark}"
+    if c.pair.subject == "change":
+        growth = {"unchanged": "growth unchanged", "cannot tell": "of growth cannot tell"}
+        level = "of time cannot tell" if c.level.call == "cannot tell" else c.level.call
+        return f"{level}, {growth.get(c.scaling.call, c.scaling.call)}{mark}"
     at = _threads(c.effects.base)
     return f"at {at} {c.level.call}, for scaling {c.scaling.call}{mark}"
 
@@ -82,10 +91,20 @@ def verdict_notes(c: Comparison) -> list[str]:
     if alone := c.one_boot():
         whose = "each side" if len(alone) > 1 else alone[0]
         notes.append(f"It holds for the one boot of {whose} that was measured.")
+        if c.pair.subject == "change":
+            notes.append(
+                "Boots of one machine differ as well: what is found between two boots need not "
+                "be a change."
+            )
     if c.pair.found:
         notes.append(f"The pair was found: {c.pair.found}.")
     if differing := _differing(c):
-        notes.append(f"What else differs: {', '.join(differing)}.")
+        if c.pair.subject == "change":
+            notes.append(f"What is known to have changed: {', '.join(differing)}.")
+        else:
+            notes.append(f"What else differs: {', '.join(differing)}.")
+    elif c.pair.subject == "change":
+        notes.append("Nothing is known to have changed.")
     return [plain(note) for note in notes]
 
 
@@ -108,8 +127,30 @@ def comparison_warnings(c: Comparison) -> list[str]:
     return texts
 
 
+def _changed(c: Comparison) -> str:
+    """How much longer an operation takes in the new run, where it shows most."""
+    family = c.effects.level
+    n = c.level.threads or c.effects.base
+    found, what = family.at(n), _operation(c.one_curve.unit)
+    times = f"{number(found.value)} times"
+    if c.level.call == "unchanged":
+        reach = "each number" if len(family.threads) > 1 else "the number"
+        return (
+            f"{what} takes as long as before at {reach} of threads, to within {c.margin:.0%} "
+            f"(at most {times} at {_threads(n)} {_own(found)})"
+        )
+    text = f"{what} takes {times} as long as before at {_threads(n)} {_all(found)}"
+    slower, faster = beyond(family, c.margin)
+    for word, counts in (("slower", slower), ("faster", faster)):
+        if len(counts) > 1 or (counts and c.level.call == "mixed"):
+            text += f"; {word} at {_listed([str(count) for count in counts])}"
+    return text + _undecided(c, c.level)
+
+
 def _level(c: Comparison) -> str:
     """How long an operation takes on one side against the other."""
+    if c.pair.subject == "change":
+        return _changed(c)
     found = c.effects.level.at(c.effects.base)
     one, other = _where(c)
     at, what = _threads(c.effects.base), _operation(c.one_curve.unit)
@@ -136,7 +177,9 @@ def _scaling(c: Comparison) -> str:
     its_own = f" {_all(theirs)}" if c.scaling.call in ("kernel", "both") or unsure else ""
     each = f"{number(ours.value)}-fold {one}, {number(theirs.value)}-fold{its_own} {other}"
     to = f"growth from {c.effects.base} to {_threads(n)}"
-    if stands == "within" and (told or unsure):
+    if c.pair.subject == "change" and stands != "within":
+        text = f"{to} is {number(found.value)} times what it was {_all(found)} ({each})"
+    elif stands == "within" and (told or unsure):
         times = f"{number(found.value)} times {_own(found)}"
         text = f"{to} is equal to within {c.margin:.0%} ({each}: {times})"
     else:
@@ -172,6 +215,8 @@ def _undecided(c: Comparison, judgement: Judgement) -> str:
 
 def _where(c: Comparison) -> tuple[str, str]:
     one, other = c.pair.one, c.pair.other
+    if c.pair.subject == "change":
+        return "now", "before"
     if c.pair.subject == "kernel":
         return f"with {one}", f"with {other}"
     return f"in {one}", f"on {other}"

@@ -75,9 +75,13 @@ def compare(
     one, other = curves
     if not set(one.cells) & set(other.cells):
         return None
-    same_machine = sides[0].machine == sides[1].machine
+    # Two runs took no turns: what disturbed a round of one did not disturb the other's.
+    same_machine = pair.subject != "change" and sides[0].machine == sides[1].machine
     effects = pair_effects(one.cells, other.cells, same_machine=same_machine, seed=seed)
-    ran = [Work(curve.program, curve.params_text, effects.base) for curve in curves]
+    ran = [
+        Work(curve.program, curve.params_text, effects.base, curve.ops(effects.level.threads))
+        for curve in curves
+    ]
     found = confounders(pair.subject, *sides, *ran)
     level, scaling = judge(effects, pair, margin, found)
     return Comparison(pair, *sides, *curves, effects, tuple(found), margin, level, scaling)

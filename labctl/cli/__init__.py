@@ -35,6 +35,7 @@ def run(arguments: list[str]) -> int:
         images,
         lab,
         plan,
+        reports,
         show,
         sweeps,
     )

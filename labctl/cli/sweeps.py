@@ -1,8 +1,7 @@
-"""Verbs that measure: deploy, sweep, runs, report."""
+"""Verbs that measure: deploy, sweep, runs."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -146,45 +145,6 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
     found.output.table(table)
     if not rows:
         found.output.say("no runs yet: labctl sweep kqtest")
-
-
-@app.command()
-def report(
-    context: typer.Context,
-    run: Annotated[
-        str, typer.Argument(metavar="[RUN]", help="A run [default: latest].")
-    ] = "latest",
-    file: LabFile = None,
-    json: Json = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Page [default: in the run's directory].")
-    ] = None,
-) -> None:
-    """Print a run's tables and write its page: time an operation, growth, guest / metal.
-
-    Example: `labctl report latest`
-    """
-    from labctl.analysis import open_run
-    from labctl.report import build_report, to_json, write_page
-    from labctl.report.terminal import print_report
-    from labctl.sweep.aggregate import write_parquet
-    from labctl.sweep.runs import find_run
-    from labctl.workloads import load_workloads
-
-    found = state(context)
-    directory = find_run(found.lab.results_dir, run)
-    opened = open_run(directory)
-    model = build_report(opened, workloads=load_workloads())
-    write_parquet(directory, opened.samples)
-    page = html or directory / "report.html"
-    if not page.parent.is_dir():
-        raise ConfigError("there is no such directory", where=str(page.parent), hint="make it")
-    write_page(model, page)
-    if json:
-        print(to_json(model))
-        return
-    print_report(model, found.output.out)
-    found.output.say(f"page: {page}")
 
 
 def _refuse_with_resume(context: typer.Context) -> None:

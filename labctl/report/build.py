@@ -30,6 +30,7 @@ from labctl.report.model import (
     FailureView,
     PairView,
     ReportModel,
+    RunView,
     Section,
     SeedSeries,
     SeedSeriesPoint,
@@ -42,7 +43,7 @@ from labctl.report.series import series_of, variant_of
 from labctl.seeds import seeds_for
 from labctl.stats import Estimate, Family
 from labctl.sweep import aggregate
-from labctl.sweep.records import FactsRecord, Failure, Note, Record
+from labctl.sweep.records import Failure, Note, Record
 from labctl.workloads import Workload
 
 LEVEL = 0.95
@@ -69,24 +70,34 @@ def build_report(
         run = open_run(source)
     else:
         run = source if isinstance(source, Run) else Run(source, pairs=pairs)
-    told = [record for record in run.records if isinstance(record, FactsRecord)]
-    facts = collect_facts(told)
+    facts = collect_facts(run.told)
     sections = [
         _section(run, workload, workloads or {})
         for workload in dict.fromkeys(curve.workload for curve in run.curves)
     ]
+    parts = [_run(label, part) for label, part in run.parts.items()]
+    compared = all(label for label in run.parts)
     return ReportModel(
-        run=plain(run.header.run),
-        created=plain(run.header.created),
-        labctl=plain(run.header.labctl),
-        journal_sha256=None if run.path is None else _sha256(run.path),
+        title=" → ".join(part.run for part in parts) if compared else parts[0].run,
+        compared=compared,
+        runs=parts,
         level=LEVEL,
         margin=run.margin,
         targets=[_target(side) for side in run.sides.values()],
         sections=sections,
         facts=facts_table(list(run.sides), facts),
+        notes=notes_of(run, facts, sections),
+    )
+
+
+def _run(label: str, run: Run) -> RunView:
+    return RunView(
+        run=plain(run.header.run),
+        label=plain(label),
+        created=plain(run.header.created),
+        labctl=plain(run.header.labctl),
+        journal_sha256=None if run.path is None else _sha256(run.path),
         design=_design(run),
-        notes=notes_of(run, told, facts, sections),
         commands=reproduce(run.header),
     )
 

@@ -299,22 +299,33 @@ class DesignView(_Part):
     journal_notes: list[str]
 
 
-class ReportModel(_Part):
-    """A whole run."""
+class RunView(_Part):
+    """A run that the report is made of. ``label`` marks its targets ("baseline", "new"), "" where
+    they keep their names; ``commands`` repeat it."""
 
-    schema_version: Literal[2] = Field(default=2, serialization_alias="schema")
     run: str
+    label: str
     created: str
     labctl: str
     journal_sha256: str | None
+    design: DesignView
+    commands: list[str]
+
+
+class ReportModel(_Part):
+    """A run, or several as one. ``compared`` says that it is about what changed from the first
+    of ``runs`` to the second."""
+
+    schema_version: Literal[3] = Field(default=3, serialization_alias="schema")
+    title: str
+    compared: bool
+    runs: list[RunView]
     level: float
     margin: float
     targets: list[TargetView]
     sections: list[Section]
     facts: list[FactRow]
-    design: DesignView
     notes: list[str]
-    commands: list[str]
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -328,5 +339,5 @@ class ReportModel(_Part):
 
 
 def to_json(model: ReportModel) -> str:
-    """The report as one JSON document with ``"schema": 2``, indented."""
+    """The report as one JSON document with ``"schema": 3``, indented."""
     return model.model_dump_json(by_alias=True, indent=2)

@@ -22,7 +22,6 @@ TOLD_ELSEWHERE = ("guest",)
 
 def notes_of(
     run: Run,
-    told: Sequence[FactsRecord],
     facts: Mapping[str, Facts],
     sections: Sequence[Section],
 ) -> list[str]:
@@ -32,11 +31,12 @@ def notes_of(
         f"{name}: {role.text}; {FUNCTIONAL}" for name, role in roles.items() if role.functional
     ]
     notes += [f"{name}: {role.text}; {role.note}" for name, role in roles.items() if role.note]
-    notes += _missing(run)
-    notes += _fewer_boots(run)
+    notes += run.unmatched
+    for label, part in run.parts.items():
+        notes += [f"{label} run: {text}" if label else text for text in _of_run(part)]
     notes += _warnings(run)
     notes += [text for section in sections for text in _quality(section)]
-    notes += _noise(told)
+    notes += _noise(run.told)
     return [plain(note) for note in notes] + changed_facts(facts)
 
 
@@ -56,6 +56,10 @@ def _noise(told: Sequence[FactsRecord]) -> list[str]:
                 text = f"{target}: {check.name} {check.value}: {check.why}"
                 found.setdefault((target, check.name), text)
     return list(found.values())
+
+
+def _of_run(run: Run) -> list[str]:
+    return _missing(run) + _fewer_boots(run)
 
 
 def _missing(run: Run) -> list[str]:

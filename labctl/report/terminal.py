@@ -25,11 +25,12 @@ from labctl.report.model import (
     PairView,
     Point,
     ReportModel,
+    RunView,
     Section,
     SeedSeries,
     Series,
 )
-from labctl.report.words import law, stops
+from labctl.report.words import exclusions, law
 
 _LABEL_WIDTH = 24
 _CELL_WIDTH = 11  # "12.3 ±123%" and a space
@@ -43,8 +44,9 @@ def print_report(model: ReportModel, console: Console) -> None:
 
 def render(model: ReportModel, width: int) -> Iterator[RenderableType]:
     """The parts of the report, each fitting ``width`` columns."""
-    yield _line(f"run {model.run}", "bold")
-    yield _line(_design(model), "dim")
+    for run in model.runs:
+        yield _line(f"{run.label or 'run'} {run.run}", "bold")
+        yield _line(_design(run), "dim")
     yield from _verdicts(model)
     for section in model.sections:
         yield from _section(model, section, width)
@@ -268,32 +270,26 @@ def _seed_label(seed: SeedSeries) -> Text:
     return text.append(f"\n{detail}", style="dim")
 
 
-def _design(model: ReportModel) -> str:
-    design = model.design
+def _design(run: RunView) -> str:
+    design = run.design
     return (
-        f"{model.created}; {design.completed} of {design.planned} processes complete "
+        f"{run.created}; {design.completed} of {design.planned} processes complete "
         f"(boots: {design.boots}, rounds: {design.rounds}, batches: {design.batches}), "
         f"order drawn from seed {design.seed}"
     )
 
 
 def _notes(model: ReportModel) -> Iterator[RenderableType]:
-    design = model.design
     lines = list(model.notes)
-    lines += stops(design)
-    lines += [f"left out: {text}" for text in design.skipped]
-    lines += [f"failed: {f.cell}: {f.message}" for f in design.failures]
-    if design.unfinished_attempts:
-        lines.append(
-            f"interrupted attempts: {design.unfinished_attempts}; "
-            f"their samples are kept and not counted: {design.uncounted_samples}"
-        )
-    lines += [f"journal: {text}" for text in design.journal_notes]
+    for run in model.runs:
+        of_run = f"{run.label} run: " if run.label else ""
+        lines += [f"{of_run}{text}" for text in exclusions(run.design)]
     if lines:
         yield _line("\nto be kept in mind", "bold cyan")
         yield from (_item(line) for line in lines)
-    if model.journal_sha256:
-        yield _line(f"\njournal sha256 {model.journal_sha256}", "dim")
+    for run in model.runs:
+        if run.journal_sha256:
+            yield _line(f"\njournal of {run.run}, sha256 {run.journal_sha256}", "dim")
 
 
 def _table() -> Table:

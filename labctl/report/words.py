@@ -25,6 +25,19 @@ _STOPPED = {
 }
 
 
+def exclusions(design: DesignView) -> list[str]:
+    """Whatever was stopped, left out, failed or not counted, and the journal's own notes."""
+    lines = stops(design)
+    lines += [f"left out: {text}" for text in design.skipped]
+    lines += [f"failed: {f.cell}: {f.message}" for f in design.failures]
+    if design.unfinished_attempts:
+        lines.append(
+            f"interrupted attempts: {design.unfinished_attempts}; "
+            f"their samples are kept and not counted: {design.uncounted_samples}"
+        )
+    return lines + [f"journal: {text}" for text in design.journal_notes]
+
+
 def stops(design: DesignView) -> list[str]:
     """Why the cells of an adaptive sweep were measured no further: how many for which reason,
     and each that did not reach the goal."""

@@ -16,8 +16,15 @@ from labctl.stats.effects import Family, PairEffects
 from labctl.stats.estimate import Estimate
 
 MARGIN = 0.10
-Subject = Literal["virtualization", "kernel"]
-Call = Literal["kernel", "virtualization", "both", "neither", "cannot tell"]
+Subject = Literal["virtualization", "kernel", "change"]
+"""What a pair is about; "change" is one target at two times, the new against the old."""
+Call = Literal[
+    "kernel", "virtualization", "both", "neither",
+    "slower", "faster", "mixed", "grows more", "grows less", "unchanged",
+    "cannot tell",
+]  # fmt: skip
+"""A verdict. The second row is of a change: "mixed" is slower at some thread counts and
+faster at others."""
 Standing = Literal["above", "below", "within", "open"]
 
 
@@ -58,7 +65,10 @@ def standing(estimates: tuple[Estimate, ...], margin: float) -> Standing:
 
 
 def judge_level(effects: PairEffects, margin: float, subject: Subject) -> Judgement:
-    """Verdict on the base overhead: the level at the least thread count."""
+    """Verdict on the base overhead: the level at the least thread count. Of a change it is the
+    verdict on the level at all thread counts, by the intervals that hold for all at once."""
+    if subject == "change":
+        return _judge_change(effects.level, margin)
     base = effects.level.at(effects.base)
     alone = (_alone(base),)
     found = standing(alone, margin)
@@ -81,6 +91,11 @@ def judge_scaling(effects: PairEffects, margin: float, subject: Subject) -> Judg
     amplified = standing(amplification.estimates, margin)
     at = _most(amplification, amplified)
     grown = standing(growth.estimates, margin)
+    if subject == "change":
+        calls: dict[Standing, Call] = {"above": "grows more", "below": "grows less"}
+        if amplified == "open":
+            return Judgement("cannot tell", at, _why_open(amplification.estimates))
+        return Judgement(calls.get(amplified, "unchanged"), at)
     if subject == "kernel":
         if amplified == "open":
             return Judgement("cannot tell", at, _why_open(amplification.estimates))
@@ -102,6 +117,27 @@ def judge_scaling(effects: PairEffects, margin: float, subject: Subject) -> Judg
             return Judgement("both", at)
         return Judgement("kernel", _most(growth, grown))
     return Judgement("neither" if amplified == "within" else "virtualization", at)
+
+
+def beyond(family: Family, margin: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The thread counts at which a family is above the margin, and those below it, by the
+    intervals that hold for all at once."""
+    each = list(zip(family.threads, family.estimates, strict=True))
+    return (
+        tuple(n for n, e in each if standing((e,), margin) == "above"),
+        tuple(n for n, e in each if standing((e,), margin) == "below"),
+    )
+
+
+def _judge_change(level: Family, margin: float) -> Judgement:
+    slower, faster = beyond(level, margin)
+    if slower:
+        return Judgement("mixed" if faster else "slower", _most(level, "above"))
+    if faster:
+        return Judgement("faster", _most(level, "below"))
+    if standing(level.estimates, margin) == "within":
+        return Judgement("unchanged", _most(level, "within"))
+    return Judgement("cannot tell", _most(level, "open"), _why_open(level.estimates))
 
 
 def _alone(estimate: Estimate) -> Estimate:

@@ -300,9 +300,9 @@ def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
     """One row a cell, from the samples that count; times in microseconds an operation.
 
     Columns: the cell's keys; n_samples, n_processes, n_boots; median, mean, min, max, q1, q3,
-    cv (standard deviation / mean; NaN for one sample); vcsw_per_op, ivcsw_per_op,
-    user_us_per_op, sys_us_per_op (over all operations of the cell); p50_ns and p99_ns
-    (median over batches), max_ns (greatest of all).
+    cv (standard deviation / mean; NaN for one sample); ops (of a batch, median); vcsw_per_op,
+    ivcsw_per_op, user_us_per_op, sys_us_per_op (over all operations of the cell); p50_ns and
+    p99_ns (median over batches), max_ns (greatest of all).
     """
     rows = counted(samples).assign(_boot=boot_labels)
     rates = ["vcsw_per_op", "ivcsw_per_op", "user_us_per_op", "sys_us_per_op"]
@@ -315,6 +315,7 @@ def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
     cells["n_samples"] = time.size()
     cells["n_processes"] = groups["execution"].nunique()
     cells["n_boots"] = groups["_boot"].nunique()
+    cells["ops"] = groups["ops"].median()
     for name in rates:
         cells[name] = groups[name].sum() / groups["ops"].sum()
     for name in ("p50_ns", "p99_ns"):

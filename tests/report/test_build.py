@@ -125,7 +125,7 @@ def test_variants_are_compared_like_with_like():
 
 
 def test_trouble_is_told(model):
-    design = model.design
+    design = model.runs[0].design
     assert (design.planned, design.completed) == (180, 179)
     assert design.unfinished_attempts == 1
     assert design.uncounted_samples == 2 + 1
@@ -149,7 +149,7 @@ def test_boots_that_were_none_are_told():
 
 def test_json_is_one_document_with_a_schema(model):
     document = json.loads(to_json(model))
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert document["sections"][0]["pairs"][0]["points"][0]["ratio"]["low"] > 1
     assert document["targets"][0]["role"] == "bare metal"
 
@@ -167,7 +167,7 @@ def test_from_a_run_directory_with_the_journals_hash(tmp_path):
     data = journal_bytes(make_records(SMALL))
     (tmp_path / "journal.jsonl").write_bytes(data)
     model = build_report(tmp_path)
-    assert model.journal_sha256 == hashlib.sha256(data).hexdigest()
+    assert model.runs[0].journal_sha256 == hashlib.sha256(data).hexdigest()
     assert model == build_report(tmp_path / "journal.jsonl")
 
 
@@ -175,7 +175,7 @@ def test_from_a_run_directory_with_the_journals_hash(tmp_path):
 def test_a_journal_cut_anywhere_can_be_reported(tmp_path, share):
     data = journal_bytes(make_records(make_header(rounds=1)))
     (tmp_path / "journal.jsonl").write_bytes(data[: int(len(data) * share)])
-    design = build_report(tmp_path).design
+    design = build_report(tmp_path).runs[0].design
     assert 0 < design.completed < design.planned
 
 
@@ -208,7 +208,7 @@ def test_seed_numbers_are_consistent():
 
 
 def test_the_commands_repeat_the_plan(model):
-    sweep = model.commands[-1]
+    sweep = model.runs[0].commands[-1]
     assert sweep.startswith(
         "labctl sweep kqtest --targets metal,linux,freebsd --threads 1,2,4,8,16"
     )
@@ -229,9 +229,9 @@ def test_why_an_adaptive_sweep_stopped_is_told_and_it_can_be_repeated():
         time="", machine="local", number=1, boots=0, rounds=0, batches=0, stops=stops
     )
     model = build_report([*make_records(header), phase])
-    assert [stop.reason for stop in model.design.stops] == ["narrow", "boots"]
-    told = stops_in_words(model.design)
+    assert [stop.reason for stop in model.runs[0].design.stops] == ["narrow", "boots"]
+    told = stops_in_words(model.runs[0].design)
     assert told[0] == "1 of 2 cells reached ±1.5%"
     assert told[1].endswith(": stopped at ±3.0%: boots differ, and no boot can be added")
-    assert "--until 1.5% --at-most 3 --max-time 90s" in model.commands[-1]
-    assert stops_in_words(build_report(make_records(SMALL)).design) == []
+    assert "--until 1.5% --at-most 3 --max-time 90s" in model.runs[0].commands[-1]
+    assert stops_in_words(build_report(make_records(SMALL)).runs[0].design) == []

@@ -1,0 +1,166 @@
+"""Several runs read as one: before and after, or old numbers beside new ones.
+
+Nothing is measured or estimated otherwise than of one run. Targets carry the label of the
+run that they come from, so that every form of a report shows which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from labctl.analysis.curves import Curve
+from labctl.analysis.pairs import Pair
+from labctl.analysis.run import Run
+from labctl.analysis.sides import Side
+from labctl.errors import ConfigError
+from labctl.sweep.records import FactsRecord
+
+BASELINE, NEW = "baseline", "new"
+
+
+def compare_runs(baseline: Run, new: Run) -> Run:
+    """What changed from one run to another, for every target, workload and thread count that
+    both have.
+
+    Pairs have the subject "change": the new run's target against the baseline's of the same
+    name. The two runs took no turns, so their intervals are combined by Welch, and two boots
+    that differ by themselves are not told from a change (a note says so).
+
+    Raises:
+        ConfigError: they have no target in common.
+    """
+    if not set(baseline.sides) & set(new.sides):
+        raise ConfigError(
+            f"the runs have no target in common: {', '.join(baseline.sides)} in the first, "
+            f"{', '.join(new.sides)} in the second",
+            where=f"{baseline.header.run}, {new.header.run}",
+            hint="targets are compared by their names in the lab file",
+        )
+    return _Change({BASELINE: baseline, NEW: new})
+
+
+def beside(run: Run, others: Mapping[str, Run]) -> Run:
+    """A run with others beside it in the same tables and figures; only its own pairs are
+    compared. ``others`` are labelled by their keys."""
+    return _Group({"": run, **others})
+
+
+class _Group(Run):
+    """The targets of all runs; those of a run labelled "" keep their names."""
+
+    def __init__(self, runs: Mapping[str, Run]) -> None:
+        import pandas as pd
+
+        self._runs = dict(runs)
+        first = next(iter(self._runs.values()))
+        self.header, self.path, self.records = first.header, None, []
+        frames = [
+            run.samples.assign(target=run.samples["target"].astype(str).map(self._names(label)))
+            for label, run in self._runs.items()
+        ]
+        self.samples = pd.concat(frames, ignore_index=True)
+
+    def __repr__(self) -> str:
+        return f"<Runs {', '.join(run.header.run for run in self._runs.values())}>"
+
+    @property
+    def parts(self) -> dict[str, Run]:
+        """The runs, by their labels."""
+        return self._runs
+
+    def _names(self, label: str) -> dict[str, str]:
+        return {name: labelled(name, label) for name in self._runs[label].sides}
+
+    @cached_property
+    def told(self) -> list[FactsRecord]:
+        """What the targets of all runs told, under their names here."""
+        return [
+            record.model_copy(update={"target": labelled(record.target, label)})
+            for label, run in self._runs.items()
+            for record in run.told
+        ]
+
+    @cached_property
+    def sides(self) -> dict[str, Side]:
+        """All targets by their names here; labctl's own version is one of their facts."""
+        return {
+            labelled(name, label): replace(
+                side,
+                name=labelled(name, label),
+                facts={**side.facts, "labctl": run.header.labctl},
+            )
+            for label, run in self._runs.items()
+            for name, side in run.sides.items()
+        }
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Those of the run that keeps its names."""
+        return self._runs[""].pairs
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """The curves of all runs, workload by workload."""
+        found = [
+            replace(
+                curve,
+                target=labelled(curve.target, label),
+                summary={
+                    n: {**row, "target": labelled(curve.target, label)}
+                    for n, row in curve.summary.items()
+                },
+            )
+            for label, run in self._runs.items()
+            for curve in run.curves
+        ]
+        order = list(dict.fromkeys(curve.workload for curve in found))
+        return sorted(found, key=lambda curve: order.index(curve.workload))
+
+
+class _Change(_Group):
+    """Two runs, the second against the first."""
+
+    @property
+    def margin(self) -> float:
+        """The new run's."""
+        return self._runs[NEW].margin
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Each target that both runs have."""
+        old, new = (self._runs[label].sides for label in (BASELINE, NEW))
+        return [
+            Pair(labelled(name, NEW), labelled(name, BASELINE), "change")
+            for name in new
+            if name in old
+        ]
+
+    @property
+    def unmatched(self) -> list[str]:
+        """What one run alone has."""
+        cells = {
+            label: {
+                (curve.target, curve.program, curve.params_text, n)
+                for curve in run.curves
+                for n in curve.cells
+            }
+            for label, run in self._runs.items()
+        }
+        found = []
+        for label, other in ((BASELINE, NEW), (NEW, BASELINE)):
+            counts: dict[str, list[str]] = {}
+            for target, program, params, n in sorted(cells[label] - cells[other]):
+                where = f"{target}, {program}{f' {params}' if params else ''}"
+                counts.setdefault(where, []).append(str(n))
+            found += [
+                f"in the {label} run alone: {where} at N = {', '.join(numbers)}"
+                for where, numbers in counts.items()
+            ]
+        return found
+
+
+def labelled(name: str, label: str) -> str:
+    """A target's name with the run that it comes from."""
+    return f"{name} ({label})" if label else name

@@ -1,0 +1,130 @@
+"""`report` and `compare`: a run, or two, in every form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from labctl.cli.app import Json, LabFile, app, state
+from labctl.report.forms import Figures, Forms
+
+if TYPE_CHECKING:
+    from labctl.report.model import ReportModel
+
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Page [default: in the run's directory].")
+]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Markdown, its figures beside it: for mail, pull requests."),
+]
+FiguresAs = Annotated[
+    Figures, typer.Option("--figures", help="Format of the figures beside the Markdown.")
+]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="One row a cell, for other programs.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    run: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="A run [default: latest].")
+    ] = "latest",
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Show this run's targets beside it; may be repeated."),
+    ] = None,
+    file: LabFile = None,
+    json: Json = False,
+    html: Html = None,
+    markdown: Markdown = None,
+    figures: FiguresAs = Figures.svg,
+    csv: Csv = None,
+    open_page: Open = False,
+) -> None:
+    """Verdicts, tables and the page of a run; with options as Markdown, CSV or JSON.
+
+    Example: `labctl report latest --open`
+    """
+    from labctl import analysis
+    from labctl.report import build_report
+    from labctl.sweep.aggregate import write_parquet
+    from labctl.sweep.runs import find_run
+    from labctl.workloads import load_workloads
+
+    results = state(context).lab.results_dir
+    directory = find_run(results, run)
+    others = {path.name: path for path in (find_run(results, name) for name in beside or [])}
+    forms = Forms(html or directory / "report.html", markdown, figures, csv)
+    forms.check()
+    opened = analysis.open_run(directory)
+    write_parquet(directory, opened.samples)
+    if others:
+        opened = analysis.beside(opened, {n: analysis.open_run(p) for n, p in others.items()})
+    _show(context, build_report(opened, workloads=load_workloads()), forms, json, open_page)
+
+
+@app.command()
+def compare(
+    context: typer.Context,
+    baseline: Annotated[str, typer.Argument(metavar="RUN", help="The run before the change.")],
+    new: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="The run after it [default: latest].")
+    ] = "latest",
+    file: LabFile = None,
+    json: Json = False,
+    html: Html = None,
+    markdown: Markdown = None,
+    figures: FiguresAs = Figures.svg,
+    csv: Csv = None,
+    open_page: Open = False,
+) -> None:
+    """What changed from one run to another: each target against itself, cell by cell.
+
+    Example: `labctl compare 20261130-210000-kqtest latest`
+    """
+    from labctl import analysis
+    from labctl.errors import ConfigError
+    from labctl.report import build_report
+    from labctl.sweep.runs import find_run
+    from labctl.workloads import load_workloads
+
+    results = state(context).lab.results_dir
+    directories = [find_run(results, name) for name in (baseline, new)]
+    if directories[0] == directories[1]:
+        raise ConfigError(
+            "a run cannot be compared with itself",
+            where=directories[0].name,
+            hint="labctl runs lists all of them",
+        )
+    page = directories[1] / f"compare-{directories[0].name}.html"
+    forms = Forms(html or page, markdown, figures, csv)
+    forms.check()
+    change = analysis.compare_runs(*(analysis.open_run(path) for path in directories))
+    _show(context, build_report(change, workloads=load_workloads()), forms, json, open_page)
+
+
+def _show(
+    context: typer.Context, model: ReportModel, forms: Forms, json: bool, open_page: bool
+) -> None:
+    from labctl.report import to_json
+    from labctl.report.terminal import print_report
+
+    output = state(context).output
+    written = forms.write(model)
+    if json:
+        print(to_json(model))
+    else:
+        print_report(model, output.out)
+    for what, path in written.items():
+        output.say(f"{what}: {path}")
+    if open_page:
+        import webbrowser
+
+        if not webbrowser.open(forms.html.resolve().as_uri()):
+            output.warn(f"no browser could be started; the page is {forms.html}")

@@ -1,0 +1,88 @@
+"""The forms of a report that are files: page, Markdown with its figures, CSV."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from labctl.errors import ConfigError
+from labctl.report.model import ReportModel
+
+
+class Figures(StrEnum):
+    """What the figures beside a Markdown file are."""
+
+    svg = "svg"
+    png = "png"
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Which forms are written, and where to; None is not at all."""
+
+    html: Path
+    markdown: Path | None = None
+    figures: Figures = Figures.svg
+    csv: Path | None = None
+
+    def check(self) -> None:
+        """See that all can be written, before anything is computed.
+
+        Raises:
+            ConfigError: a directory is missing or may not be written to, or a name is no
+                regular file's.
+        """
+        named: dict[Path, str] = {}
+        for option, path in (
+            ("--html", self.html),
+            ("--markdown", self.markdown),
+            ("--csv", self.csv),
+        ):
+            if path is None:
+                continue
+            _writable(path, option)
+            if path.resolve() in named:
+                raise ConfigError(
+                    f"{named[path.resolve()]} and {option} name the same file", where=str(path)
+                )
+            named[path.resolve()] = option
+
+    def write(self, model: ReportModel) -> dict[str, Path]:
+        """Write them, each whole or not at all; paths by what they are.
+
+        Raises:
+            ConfigError: as ``check``.
+            OSError: the disk is full.
+        """
+        from labctl.report.page import write_page
+
+        written = {"page": write_page(model, self.html)}
+        if self.markdown is not None:
+            from labctl.report.markdown import write_markdown
+
+            written["markdown"] = write_markdown(model, self.markdown, self.figures)
+        if self.csv is not None:
+            from labctl.report.table import write_csv
+
+            written["csv"] = write_csv(model, self.csv)
+        return written
+
+
+def _writable(path: Path, option: str) -> None:
+    shown = str(path).encode("utf-8", "backslashreplace").decode()
+    if shown != str(path):
+        raise ConfigError("this name is not UTF-8", where=f"{option} {shown}", hint="name another")
+    if path.exists() and not path.is_file():
+        raise ConfigError("this is no regular file", where=f"{option} {path}", hint="name a file")
+    if not path.parent.is_dir():
+        raise ConfigError(
+            "there is no such directory", where=f"{option} {path.parent}", hint="make it"
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(
+            "this directory cannot be written to",
+            where=f"{option} {path.parent}",
+            hint="name another",
+        )
