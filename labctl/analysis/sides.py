@@ -20,6 +20,7 @@ class Side:
         role: what its facts establish.
         machine: the physical machine; "" where the journal does not say.
         facts: as it told them first (labctl.observe.facts, and what the run adds).
+        run: the run that measured it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Side:
     role: Role
     machine: str
     facts: Mapping[str, Any]
+    run: str = ""
 
     def fact(self, key: str) -> str:
         """A fact as text; "" where it is not known."""
@@ -53,5 +55,7 @@ def sides_of(header: Header, records: Iterable[FactsRecord]) -> dict[str, Side]:
             kind = str(identity.get("kind", ""))
             values = {key: tuple(texts) for key, texts in told.get(name, {}).items()}
             machine = str(identity.get("machine", ""))
-            found[name] = Side(name, kind, role_of(kind, values), machine, first.get(name, {}))
+            found[name] = Side(
+                name, kind, role_of(kind, values), machine, first.get(name, {}), header.run
+            )
     return found

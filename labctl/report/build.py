@@ -116,6 +116,7 @@ def _target(side: Side) -> TargetView:
         functional=side.role.functional,
         simulated=side.role.simulated,
         note=side.role.note,
+        run=plain(side.run),
     )
 
 

@@ -29,7 +29,8 @@ class TargetView(_Part):
     """A machine and what it may be called.
 
     ``role`` is what its facts establish ("bare metal", "guest, TCG", ...); ``functional``
-    that its times mean nothing (emulation), only shapes and switches an operation.
+    that its times mean nothing (emulation), only shapes and switches an operation; ``run`` is
+    the run that measured it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TargetView(_Part):
     functional: bool
     simulated: bool = False
     note: str = ""
+    run: str = ""
 
     @property
     def label(self) -> str:
@@ -107,6 +109,7 @@ class Series(_Part):
     target: str
     program: str
     form: str
+    unit: str
     params: dict[str, ParamValue]
     program_label: str
     own_params: str

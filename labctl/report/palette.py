@@ -1,4 +1,4 @@
-"""Colours, dashes and markers: a colour a target, a dash and marker a variant.
+"""Colours, dashes and markers: a colour and marker a target, a dash a variant.
 
 Okabe and Ito's colours, which people with colour blindness tell apart, in an order that
 puts first those with a contrast of 3:1 or so on white and on near-black alike.
@@ -35,7 +35,7 @@ def looks(series: Sequence[Series], targets: Sequence[str]) -> list[Look]:
         Look(
             colour=_COLOURS[targets.index(one.target) % len(_COLOURS)],
             dash=_DASHES[variants.index(one.own_params) % len(_DASHES)],
-            marker=_MARKERS[variants.index(one.own_params) % len(_MARKERS)],
+            marker=_MARKERS[targets.index(one.target) % len(_MARKERS)],
         )
         for one in series
     ]

@@ -47,9 +47,13 @@ def series_of(curves: Sequence[Curve], known: Mapping[str, Workload]) -> list[Se
         made.append(
             Series(
                 target=plain(curve.target),
-                program=curve.program,
+                program=plain(curve.program),
                 form=plain(curve.form),
-                params=dict(curve.params),
+                unit=plain(curve.unit),
+                params={
+                    plain(name): plain(value) if isinstance(value, str) else value
+                    for name, value in curve.params.items()
+                },
                 program_label=variant.program,
                 own_params=variant.params,
                 variant=variant.text,

@@ -1,0 +1,168 @@
+"""The figures of a report as pictures, for where no browser is: mail, pull requests.
+
+One picture a panel: time an operation, growth, and A(N) of its pairs, side by side. The
+same report gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from labctl.report.model import PairView, ReportModel, Section, SeedSeries, Series
+from labctl.report.palette import GREY, Look, looks, seed_look
+from labctl.report.panels import Panel
+from labctl.stats import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARKERS = {
+    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "inverted_triangle": "v",
+    "x": "x",
+}  # fmt: skip
+_DASHES: dict[str, Any] = {
+    "solid": "-",
+    "dashed": "--",
+    "dotted": ":",
+    "dotdash": "-.",
+    "dashdot": (0, (6, 2, 1, 2)),
+}
+_HEIGHT, _WIDTH = 3.6, 4.2  # inches, of one of the figures in a picture
+
+
+def draw(model: ReportModel, section: Section, panel: Panel, kind: str) -> bytes:
+    """A panel as a picture.
+
+    Args:
+        kind: "svg" or "png" (150 dots an inch).
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Texts stand as they are: "$" begins no formula.
+    settings: Any = {"svg.hashsalt": "labctl", "svg.fonttype": "none", "text.parse_math": False}
+    growing = len({p.threads for one in panel.series for p in one.points}) > 1
+    amplified = any(p.amplification for pair in panel.pairs for p in pair.points)
+    settings["font.size"] = 8
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=(_WIDTH * (1 + growing + amplified), _HEIGHT), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = list(figure.subplots(1, 1 + growing + amplified, squeeze=False)[0])
+        drawing = _Drawing(model, section, panel)
+        drawing.time(axes[0])
+        if growing:
+            drawing.growth(axes[1])
+        if amplified:
+            drawing.amplification(axes[-1])
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        out = io.BytesIO()
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(out, format=kind, dpi=150, metadata=metadata)
+    return out.getvalue()
+
+
+class _Drawing:
+    def __init__(self, model: ReportModel, section: Section, panel: Panel) -> None:
+        self.model = model
+        self.panel = panel
+        self.seeds = section.seeds
+        drawn = looks(section.series, [target.name for target in model.targets])
+        known = {id(one): look for one, look in zip(section.series, drawn, strict=True)}
+        self.each = [(one, known[id(one)]) for one in panel.series]
+
+    def time(self, axes: Axes) -> None:
+        for number, seed in enumerate(self.seeds):
+            _published(axes, seed, seed_look(number))
+        for one, look in self.each:
+            cloud = [(p.threads, x.us_per_op) for p in one.points for x in p.processes]
+            axes.plot(*zip(*cloud, strict=True), ".", color=look.colour, ms=2, alpha=0.5)
+            _curve(axes, [(p.threads, p.time) for p in one.points], look, self._label(one))
+        self._finish(axes, f"us per {self.panel.unit}", "time an operation")
+
+    def growth(self, axes: Axes) -> None:
+        axes.axhline(1.0, color=GREY, lw=0.8)
+        for one, look in self.each:
+            points = [(p.threads, p.growth) for p in one.points if p.growth]
+            _curve(axes, points, look, start=one.base_threads)
+        self._finish(axes, "T(N) / T(least N)", "growth")
+
+    def amplification(self, axes: Axes) -> None:
+        axes.axhline(1.0, color=GREY, lw=0.8)
+        axes.axhspan(1 / (1 + self.model.margin), 1 + self.model.margin, color=GREY, alpha=0.2)
+        for pair in self.panel.pairs:
+            points = [(p.threads, _family(p.amplification)) for p in pair.points if p.amplification]
+            _curve(axes, points, self._of(pair), start=pair.points[0].threads)
+        self._finish(axes, "A(N)", f"amplification; grey: within ±{self.model.margin:.0%}")
+
+    def _of(self, pair: PairView) -> Look:
+        """A pair is drawn as the side that is asked about."""
+        side = (pair.one, pair.one_variant)
+        return next(look for one, look in self.each if (one.target, one.variant) == side)
+
+    def _label(self, one: Series) -> str:
+        label = self.model.target(one.target).label
+        return f"{label}; {one.program_label}" if one.program_label else label
+
+    def _finish(self, axes: Axes, y_label: str, title: str) -> None:
+        from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+        threads = sorted({p.threads for one in self.panel.series for p in one.points})
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(threads, [str(n) for n in threads])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+        low, high = axes.get_ylim()
+        if high / low < 3:
+            ticks = MaxNLocator(6).tick_values(low, high)
+            axes.set_yticks([tick for tick in ticks if low <= tick <= high])
+        else:
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        axes.grid(visible=True, which="both", color=GREY, alpha=0.25, lw=0.5)
+        axes.set_xlabel("threads (log)")
+        axes.set_ylabel(f"{y_label} (log)")
+        axes.set_title(title, fontsize=9)
+        if any(self.model.target(one.target).functional for one in self.panel.series):
+            axes.text(
+                0.5, 0.5, "functional\n(emulated)", transform=axes.transAxes, ha="center",
+                va="center", fontsize=20, color=GREY, alpha=0.25, rotation=25,
+            )  # fmt: skip
+
+
+def _curve(
+    axes: Axes,
+    points: Sequence[tuple[int, Estimate]],
+    look: Look,
+    label: str = "",
+    *,
+    start: int | None = None,
+) -> None:
+    """Estimates with their intervals as a band; from 1 at ``start``."""
+    first = [] if start is None else [(start, 1.0, 1.0, 1.0)]
+    rows = first + [
+        (n, e.value, e.low or e.value, e.value if e.high is None else e.high) for n, e in points
+    ]
+    threads, values, lows, highs = zip(*rows, strict=True)
+    style = {"color": look.colour, "ls": _DASHES[look.dash], "marker": _MARKERS[look.marker]}
+    axes.plot(threads, values, ms=4, lw=1.5, label=label or "_", **style)
+    axes.fill_between(threads, lows, highs, color=look.colour, alpha=0.18, lw=0)
+
+
+def _published(axes: Axes, seed: SeedSeries, look: Look) -> None:
+    stated = [(p.threads, p.us_per_op) for p in seed.points if p.threads is not None]
+    label = f"published: {seed.label}"
+    if stated:
+        axes.plot(*zip(*stated, strict=True), color=GREY, ls=_DASHES[look.dash], lw=1, label=label)
+    else:
+        level = seed.points[0].us_per_op
+        axes.axhline(level, color=GREY, ls=_DASHES[look.dash], lw=1, label=label)
+
+
+def _family(estimate: Estimate) -> Estimate:
+    return replace(estimate, low=estimate.family_low, high=estimate.family_high)

@@ -1,0 +1,181 @@
+"""The forms that are files: Markdown with pictures, CSV; and what is checked before."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from labctl.errors import ConfigError
+from labctl.report import build_report
+from labctl.report.figures import draw
+from labctl.report.forms import Figures, Forms
+from labctl.report.markdown import code, escaped, render_markdown, write_markdown
+from labctl.report.panels import panels
+from labctl.report.table import COLUMNS, render_csv
+from tests.report.synthetic import make_header, make_records
+from tests.report.test_forms import hostile_model  # noqa: F401  (a fixture)
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_report(make_records(make_header(rearms=("oneshot", "level"))))
+
+
+def rows(model):
+    return list(csv.DictReader(io.StringIO(render_csv(model), newline="")))
+
+
+def cells_of(line):
+    """A table row's cells: "|" that is not escaped parts them."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+# -- what may share an axis --------------------------------------------------------------
+
+
+def test_parameters_and_units_never_share_a_panel(model):
+    (section,) = model.sections
+    found = panels(section)
+    assert [panel.name for panel in found] == ["rearm=level", "rearm=oneshot"]
+    assert all({one.own_params for one in panel.series} == {panel.name} for panel in found)
+    first, *others = section.series
+    mixed = section.model_copy(
+        update={"series": [first.model_copy(update={"unit": "page"}), *others]}
+    )
+    assert {panel.name: len(panel.series) for panel in panels(mixed)} == {
+        "rearm=level, per page": 1,
+        "rearm=level, per message": len(found[0].series) - 1,
+        "rearm=oneshot, per message": len(found[1].series),
+    }
+    assert sum(len(panel.pairs) for panel in found) == len(section.pairs)
+
+
+# -- CSV ---------------------------------------------------------------------------------
+
+
+def test_csv_has_the_cells_of_the_model(model):
+    table = rows(model)
+    assert tuple(table[0]) == COLUMNS
+    (section,) = model.sections
+    points = [(one, point) for one in section.series for point in one.points]
+    assert len(table) == len(points)
+    for row, (one, point) in zip(table, points, strict=True):
+        assert (row["target"], int(row["threads"])) == (one.target, point.threads)
+        assert float(row["us_per_op"]) == point.time.value
+        assert float(row["us_per_op_low"]) == point.time.low
+        assert row["growth"] == ("" if point.growth is None else repr(point.growth.value))
+    assert render_csv(model).count("\r\n") == len(points) + 1
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_csv_has_no_formulas(model, start):
+    text = f"{start}HYPERLINK(1)"
+    targets = [t.model_copy(update={"role": text}) for t in model.targets]
+    evil = model.model_copy(update={"targets": targets})
+    assert {row["role"] for row in rows(evil)} == {f"'{text}"}
+
+
+def test_csv_keeps_its_shape_with_hostile_texts(hostile_model):  # noqa: F811
+    table = rows(hostile_model)
+    assert all(None not in row and None not in row.values() for row in table)
+    shown = render_csv(hostile_model)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+# -- Markdown ----------------------------------------------------------------------------
+
+
+def test_markdown_says_what_the_model_says(model):
+    text = render_markdown(model)
+    for verdict in model.verdicts:
+        assert escaped(verdict.sentence) in text
+    assert model.runs[0].journal_sha256 is None or model.runs[0].journal_sha256 in text
+    for line in model.runs[0].commands:
+        assert f"    {line}\n" in text
+    assert text.index("## Verdicts") < text.index("## kqtest")
+
+
+def test_markdown_tables_keep_their_shape(model, hostile_model):  # noqa: F811
+    for made in (model, hostile_model):
+        tables = re.findall(r"(?:^\|.*\n)+", render_markdown(made), re.MULTILINE)
+        assert len(tables) >= 3
+        for table in tables:
+            assert len({len(cells_of(line)) for line in table.splitlines()}) == 1, table
+
+
+def test_nothing_of_a_hostile_text_is_markup(hostile_model):  # noqa: F811
+    text = render_markdown(hostile_model)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    prose = re.sub(r"(?m)^    .*$", "", text)  # commands are indented: code
+    prose = re.sub(r"(?<!\\)(`+).*?(?<!`)\1(?!`)", "", prose)
+    assert not re.search(r"(?<!\\)<", prose)
+    assert not re.search(r"(?<!\\)\$", prose)
+
+
+@pytest.mark.parametrize("text", ["a`b", "``", "x", "a``b`c", "|"])
+def test_a_code_span_cannot_be_ended(text):
+    shown = code(text)
+    fence = re.match("`+", shown)[0]
+    inside = shown[len(fence) : -len(fence)]
+    assert shown.endswith(fence)
+    assert not re.search(rf"(?<!`){fence}(?!`)", inside)
+
+
+# -- pictures ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_pictures_lie_beside_the_text_and_are_the_same_again(model, tmp_path, kind):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_markdown(model, tmp_path / name / "r.md", Figures(kind))
+    one, two = (sorted((tmp_path / name).iterdir()) for name in ("one", "two"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (tmp_path / "one" / "r.md").read_text())
+    assert sorted(named) == [path.name for path in one if path.suffix == f".{kind}"]
+    assert len(named) == 2
+
+
+def test_a_picture_names_what_it_shows(model):
+    (section,) = model.sections
+    root = ET.fromstring(draw(model, section, panels(section)[0], "svg"))
+    texts = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
+    for one in panels(section)[0].series:
+        assert any(model.target(one.target).label in text for text in texts), texts
+    assert "A(N) (log)" in texts
+    assert any(text.startswith("published: 2012 FreeBSD") for text in texts)
+    emulated = any(target.functional for target in model.targets)
+    assert ("functional" in " ".join(texts)) is emulated
+
+
+def test_hostile_names_are_drawn_as_text(hostile_model):  # noqa: F811
+    section = hostile_model.sections[0]
+    root = ET.fromstring(draw(hostile_model, section, panels(section)[0], "svg"))
+    assert not list(root.iter(f"{SVG}script"))
+    assert any("<script>" in "".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+
+
+# -- what is checked before anything is computed -----------------------------------------
+
+
+def test_where_a_form_cannot_be_written_is_said_before(tmp_path):
+    good = tmp_path / "page.html"
+    Forms(good).check()
+    for path, said in (
+        (tmp_path / "none" / "r.csv", "no such directory"),
+        (tmp_path, "no regular file"),
+        (Path("/dev/null"), "no regular file"),
+        (good, "the same file"),
+        (tmp_path / "\udcff.csv", "not UTF-8"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            Forms(good, csv=path).check()
