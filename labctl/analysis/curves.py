@@ -71,7 +71,7 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
         samples: as of ``aggregate.samples_frame``.
     """
     keys = ["workload", "target", "program", "params"]
-    rows = aggregate.counted(samples)
+    rows = aggregate.counted(samples, [*keys, "threads", *aggregate.NESTED])
     cells = [execution.cell for execution in header.executions]
     params = {aggregate.params_text(cell.params): cell.params for cell in cells}
     targets = [*header.targets, *sorted({cell.target for cell in cells})]

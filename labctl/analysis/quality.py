@@ -36,7 +36,7 @@ def quality_of(curve: Curve) -> dict[int, CellQuality]:
         threads: CellQuality(
             outliers=int(outliers(cell).sum()),
             rounds=classify_rounds(cell).state,
-            processes=dict(Counter(course.state for course in classify_processes(cell))),
+            processes=dict(Counter(classify_processes(cell))),
         )
         for threads, cell in curve.cells.items()
     }

@@ -72,8 +72,8 @@ def _missing(run: Run) -> list[str]:
 
 def _fewer_boots(run: Run) -> list[str]:
     """A planned boot is only one if the machine's boot identity changed."""
-    rows = aggregate.counted(run.samples)
-    found = aggregate.boot_labels(rows).groupby(rows["target"]).nunique()
+    rows = aggregate.counted(run.samples, ["target", "boot", "boot_id"]).drop_duplicates()
+    found = aggregate.boot_labels(rows).groupby(rows["target"], observed=True).nunique()
     return [
         f"{name}: {run.header.boots} boots planned, measured in {number}"
         for name, number in found.items()

@@ -34,6 +34,8 @@ _PENALTY = 15.0
 _SHORTEST = 3  # values of a segment
 _FLOOR = 1e-6  # of a segment's variance, as a share of the whole's
 _LONGEST = 5_000  # PELT of a flat series takes time in the square of its length
+_WEIGHED = 10_000_000  # those squares, summed over a cell's processes
+_CHUNK = 50_000  # values of the series that are weighed together
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,29 @@ def classify(logs: Floats) -> Course:
     if logs.size < FEWEST:
         return Course("too short to tell", (), None)
     run = math.ceil(logs.size / _LONGEST)
-    values = logs[: logs.size // run * run].reshape(-1, run).mean(axis=1)
-    edges = [edge * run for edge in _change_points(values)] + [logs.size]
-    segments = tuple(
-        Segment(a, b, float(logs[a:b].mean()), float(logs[a:b].std())) for a, b in pairwise(edges)
-    )
-    return _course(segments, logs.size)
+    (starts,) = _change_points(_in_runs(logs[None], run))
+    return _course(logs, [start * run for start in starts])
 
 
-def classify_processes(cell: Nested) -> tuple[Course, ...]:
-    """Class of each process's series of batches, shape (n_processes,)."""
-    starts = cell.process_starts
-    return tuple(classify(cell.logs[a:b]) for a, b in pairwise(starts))
+def classify_processes(cell: Nested) -> tuple[State, ...]:
+    """Class of each process's series of batches, shape (n_processes,).
+
+    Very many long series are classified by the means of equal runs of their values, 20 or
+    more, so that time is bounded.
+    """
+    states: list[State] = ["too short to tell"] * cell.n_processes
+    lengths = np.diff(cell.process_starts)
+    for length in np.unique(lengths[lengths >= FEWEST]).tolist():
+        same = np.flatnonzero(lengths == length)
+        logs = cell.logs[cell.process_starts[same][:, None] + np.arange(length)]
+        most = min(max(math.isqrt(_WEIGHED // same.size), FEWEST), _LONGEST)
+        run = max(1, length // most)
+        for place, series, starts in zip(
+            same.tolist(), logs, _change_points(_in_runs(logs, run)), strict=True
+        ):
+            whole = len(starts) == 1
+            states[place] = "flat" if whole else _course(series, [s * run for s in starts]).state
+    return tuple(states)
 
 
 def classify_rounds(cell: Nested) -> Course:
@@ -93,40 +106,73 @@ def classify_rounds(cell: Nested) -> Course:
     return classify(cell.process_means()[np.lexsort((cell.rounds, cell.periods))])
 
 
-def _change_points(values: Floats) -> list[int]:
-    """Where segments begin, 0 included: PELT (Killick, Fearnhead, Eckley 2012).
+def _in_runs(logs: Floats, run: int) -> Floats:
+    """Means of runs of ``run`` values, shape (n_series, n // run), from (n_series, n)."""
+    if run == 1:
+        return logs
+    count = logs.shape[1] // run
+    means: Floats = logs[:, : count * run].reshape(-1, count, run).mean(axis=2)
+    return means
 
-    A segment costs its length times the logarithm of its variance. The candidates for the
-    last change before each end are weighed together, as arrays.
+
+def _change_points(values: Floats) -> list[list[int]]:
+    """Where segments begin, 0 included, of each series of ``values``, shape (n_series, n).
+
+    PELT (Killick, Fearnhead, Eckley 2012): a segment costs its length times the logarithm of
+    its variance. The candidates for the last change before each end are weighed together, and
+    so are all series, as arrays.
     """
-    spread = float(values.std())
-    if spread < 1e-12:
-        return [0]
-    scaled = (values - values.mean()) / spread
-    sums = np.concatenate(([0.0], np.cumsum(scaled)))
-    squares = np.concatenate(([0.0], np.cumsum(scaled**2)))
-    n = values.size
+    step = max(1, _CHUNK // values.shape[1])
+    return [
+        starts
+        for first in range(0, values.shape[0], step)
+        for starts in _pelt(np.ascontiguousarray(values[first : first + step].T))
+    ]
+
+
+def _pelt(values: Floats) -> list[list[int]]:
+    """``_change_points`` of a few series, shape (n, n_series)."""
+    n, count = values.shape
+    spread = values.std(axis=0)
+    still = spread < 1e-12
+    scaled = (values - values.mean(axis=0)) / np.where(still, 1.0, spread)
+    sums, squares = np.zeros((2, n + 1, count))
+    np.cumsum(scaled, axis=0, out=sums[1:])
+    np.cumsum(scaled**2, axis=0, out=squares[1:])
     penalty = _PENALTY * math.log(n)
-    best = np.full(n + 1, np.inf)
+    best = np.full((n + 1, count), np.inf)
     best[0] = -penalty
-    before = np.zeros(n + 1, np.int64)
+    before = np.zeros((n + 1, count), np.int64)
     starts = np.zeros(1, np.int64)
+    costs = best[starts]  # of what lies before each start; infinite once it is given up
     for end in range(_SHORTEST, n + 1):
-        length = end - starts
+        length = (end - starts)[:, None]
         mean = (sums[end] - sums[starts]) / length
         variance = (squares[end] - squares[starts]) / length - mean**2
-        total = best[starts] + length * np.log(np.maximum(variance, _FLOOR))
-        least = int(total.argmin())
-        best[end], before[end] = total[least] + penalty, starts[least]
+        total = costs + length * np.log(np.maximum(variance, _FLOOR))
+        before[end] = starts[total.argmin(axis=0)]
+        best[end] = total.min(axis=0) + penalty
         # A start that is worse by the penalty now is worse at every later end.
-        starts = np.append(starts[total <= best[end]], end - _SHORTEST + 1)
-    found = [n]
-    while found[-1] > 0:
-        found.append(int(before[found[-1]]))
-    return found[:0:-1]
+        costs[total > best[end]] = np.inf
+        kept = np.isfinite(costs).any(axis=1)
+        coming = end - _SHORTEST + 1
+        starts = np.append(starts[kept], coming)
+        costs = np.concatenate((costs[kept], best[[coming]]))
+    found = []
+    for series in range(count):
+        back = [n]
+        while back[-1] > 0 and not still[series]:
+            back.append(int(before[back[-1], series]))
+        found.append(back[:0:-1] or [0])
+    return found
 
 
-def _course(segments: tuple[Segment, ...], length: int) -> Course:
+def _course(logs: Floats, starts: list[int]) -> Course:
+    length = logs.size
+    segments = tuple(
+        Segment(a, b, float(logs[a:b].mean()), float(logs[a:b].std()))
+        for a, b in pairwise([*starts, length])
+    )
     last = segments[-1]
     band = max(SAME, last.deviation)
     steady = last.start
