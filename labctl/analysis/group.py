@@ -15,6 +15,7 @@ from labctl.analysis.pairs import Pair
 from labctl.analysis.run import Run
 from labctl.analysis.sides import Side
 from labctl.errors import ConfigError
+from labctl.sweep.histograms import CellKey, Histogram
 from labctl.sweep.records import FactsRecord
 
 BASELINE, NEW = "baseline", "new"
@@ -99,6 +100,15 @@ class _Group(Run):
     def pairs(self) -> list[Pair]:
         """Those of the run that keeps its names."""
         return self._runs[""].pairs
+
+    @cached_property
+    def histograms(self) -> dict[CellKey, Histogram]:
+        """Those of all runs, under their targets' names here."""
+        return {
+            (key[0], labelled(key[1], label), *key[2:]): histogram
+            for label, run in self._runs.items()
+            for key, histogram in run.histograms.items()
+        }
 
     @cached_property
     def curves(self) -> list[Curve]:

@@ -21,6 +21,7 @@ from labctl.errors import ConfigError
 from labctl.stats import Estimate, Family, pair_effects
 from labctl.stats.judge import MARGIN
 from labctl.sweep import aggregate
+from labctl.sweep.histograms import CellKey, Histogram, read_histograms
 from labctl.sweep.journal import JOURNAL
 from labctl.sweep.records import FactsRecord, Header, Record
 from labctl.workloads import ParamValue, Workload
@@ -129,6 +130,12 @@ class Run:
     def curves(self) -> list[Curve]:
         """What each target ran, over the thread counts (labctl.analysis.curves)."""
         return curves_of(self.samples, self.header)
+
+    @cached_property
+    def histograms(self) -> dict[CellKey, Histogram]:
+        """Times of single operations, where a workload takes them: operations by the lower
+        bound of their bucket in ns, by (workload, target, program, params, threads)."""
+        return {} if self.path is None else read_histograms(self.path, self.samples)
 
     @cached_property
     def comparisons(self) -> list[Comparison]:

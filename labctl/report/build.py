@@ -130,7 +130,7 @@ def _section(run: Run, workload: str, known: Mapping[str, Workload]) -> Section:
         question=plain(manifest.question if manifest else ""),
         common_params=plain(common),
         threads=sorted({threads for curve in curves for threads in curve.cells}),
-        series=series_of(curves, known),
+        series=series_of(run, workload, known),
         pairs=[
             _pair(run, comparison)
             for comparison in run.comparisons
@@ -194,8 +194,10 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         subject=c.pair.subject,
         level=c.level.call,
         level_reason=plain(c.level.reason),
+        level_threads=c.level.threads,
         scaling=c.scaling.call,
         scaling_reason=plain(c.scaling.reason),
+        scaling_threads=c.scaling.threads,
         margin=c.margin,
         functional=c.functional,
         simulated=c.simulated,

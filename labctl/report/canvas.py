@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from labctl.analysis.words import interval, number
+from labctl.report.model import Timeline
 from labctl.report.palette import GREY, Look
 from labctl.stats import Estimate
 
@@ -22,53 +24,105 @@ class Canvas:
     """A figure of some quantity against the number of threads."""
 
     def __init__(self, threads: Sequence[int], y_label: str, values: Sequence[float]) -> None:
-        """Axes for ``values``: logarithmic, or a linear y axis where one of them is 0."""
-        from bokeh.models import (
-            BasicTicker,
-            DataRange1d,
-            FixedTicker,
-            NumeralTickFormatter,
-            Range1d,
+        """Axes for ``values``: logarithmic, or a linear y axis from 0 where one of them is 0."""
+        from bokeh.models import FixedTicker
+
+        self._make(
+            "threads (log)",
+            (threads[0] / _MARGIN, threads[-1] * _MARGIN),
+            y_label,
+            (min(values), max(values)),
         )
+        self.figure.xaxis.ticker = self.figure.xgrid.ticker = FixedTicker(ticks=list(threads))
+
+    @classmethod
+    def of_times(cls, x_label: str, y_label: str, found: Sequence[tuple[Any, ...]]) -> Canvas:
+        """Axes for shares (0 to 1) of operations by their time; ``found`` ends with
+        (time, share) of each series."""
+        times = [time for *_, points in found for time, _ in points]
+        shares = [share for *_, points in found for _, share in points]
+        made = cls.__new__(cls)
+        least = max(min(times), 1e-3)
+        made._make(
+            f"{x_label} (log)", (least / _MARGIN, max(times) * _MARGIN), y_label, (min(shares), 1.0)
+        )
+        made._tick(made.figure.xaxis, made.figure.xgrid, least, max(times))
+        return made
+
+    @classmethod
+    def of_order(cls, y_label: str, lines: Sequence[Timeline]) -> Canvas:
+        """Axes for samples by the order in which they were taken."""
+        values = [value for line in lines for value in (*line.least, *line.greatest)]
+        last = max(max(line.order) for line in lines)
+        made = cls.__new__(cls)
+        made._make("sample, in the order taken", None, y_label, (min(values), max(values)), last)
+        return made
+
+    @classmethod
+    def on(cls, figure: Any) -> Canvas:
+        """A canvas on a figure with axes of its own."""
+        made = cls.__new__(cls)
+        made.figure, made._pointed = figure, []
+        return made
+
+    def _make(
+        self,
+        x_label: str,
+        x_ends: tuple[float, float] | None,
+        y_label: str,
+        y_ends: tuple[float, float],
+        last: float = 0.0,
+    ) -> None:
+        """The figure; its x axis is logarithmic within ``x_ends``, or linear from 0 to ``last``."""
+        from bokeh.models import DataRange1d, NumeralTickFormatter, Range1d
         from bokeh.plotting import figure
 
-        self._ends = (threads[0] / _MARGIN, threads[-1] * _MARGIN)
+        self._ends = x_ends or (0.0, last)
         self._pointed: list[Any] = []
-        log = min(values) > 0
+        log = y_ends[0] > 0
+        start, end = x_ends or (-0.02 * last - 1, 1.02 * last + 1)
+        y_range = DataRange1d(only_visible=True)
+        if not log:
+            y_range.start = 0
         self.figure: Any = figure(
             height=_HEIGHT,
             sizing_mode="stretch_width",
-            x_axis_type="log",
+            x_axis_type="log" if x_ends else "linear",
             y_axis_type="log" if log else "linear",
-            x_range=Range1d(start=self._ends[0], end=self._ends[1]),
-            y_range=DataRange1d(only_visible=True),
+            x_range=Range1d(start=start, end=end),
+            y_range=y_range,
             tools="pan,box_zoom,wheel_zoom,reset,save",
             active_drag=None,  # a finger on the figure scrolls the page
             toolbar_location="above",
             background_fill_alpha=0,
             border_fill_alpha=0,
             outline_line_alpha=0,
-            x_axis_label="threads",
-            y_axis_label=y_label,
+            x_axis_label=x_label,
+            y_axis_label=f"{y_label} (log)" if log else y_label,
         )
         self.figure.toolbar.logo = None
-        self.figure.xaxis.ticker = self.figure.xgrid.ticker = FixedTicker(ticks=list(threads))
         if log:
-            ticks = log_ticks(min(values), max(values))
-            ticker = FixedTicker(ticks=ticks) if ticks else BasicTicker(desired_num_ticks=5)
-            self.figure.yaxis.ticker = self.figure.ygrid.ticker = ticker
+            self._tick(self.figure.yaxis, self.figure.ygrid, *y_ends)
         for axis in self.figure.axis:
-            axis.formatter = NumeralTickFormatter(format="0.[0000]")
+            axis.formatter = NumeralTickFormatter(format="0.[000000]")
             axis.axis_label_text_font_style = "normal"
             axis.axis_label_text_font_size = axis.major_label_text_font_size = "13px"
             axis.minor_tick_line_alpha = 0
         self.figure.grid.grid_line_alpha = 0.5
 
+    @staticmethod
+    def _tick(axis: Any, grid: Any, least: float, greatest: float) -> None:
+        from bokeh.models import BasicTicker, FixedTicker
+
+        ticks = log_ticks(least, greatest)
+        ticker = FixedTicker(ticks=ticks) if ticks else BasicTicker(desired_num_ticks=5)
+        axis.ticker = grid.ticker = ticker
+
     def finish(self) -> Any:
         """The figure, with what is shown where somebody points at a marker."""
         from bokeh.models import HoverTool
 
-        rows = [("", "@label"), ("threads", "@at"), ("value", "@shown"), ("", "@detail")]
+        rows = [("", "@label"), ("at", "@at"), ("value", "@shown"), ("", "@detail")]
         tool = HoverTool(renderers=self._pointed, tooltips=rows, visible=False)
         self.figure.add_tools(tool)
         return self.figure
@@ -108,6 +162,42 @@ class Canvas:
             name=name,
         )
 
+    def steps(
+        self, points: Sequence[tuple[float, float]], look: Look, name: str, label: str
+    ) -> None:
+        """A line down in steps, from a histogram."""
+        shown = [(max(time, 1e-3), share) for time, share in points]
+        self.figure.step(
+            x=[time for time, _ in shown],
+            y=[share for _, share in shown],
+            mode="after",
+            color=look.colour,
+            line_dash=look.dash,
+            line_width=look.width,
+            name=name,
+        )
+        self.dots(
+            [time for time, _ in shown],
+            [share for _, share in shown],
+            replace(look, width=1.0),
+            name,
+            label,
+            at=[f"{number(time)} us" for time, _ in points],
+            detail=[f"{share:.2%} take this long or longer" for _, share in points],
+        )
+
+    def timeline(self, line: Timeline, look: Look, name: str, label: str) -> None:
+        """Samples as dots; where a dot is several, with their least and greatest."""
+        if line.each > 1:
+            self.figure.segment(
+                x0=line.order, y0=line.least, x1=line.order, y1=line.greatest,
+                color=look.colour, line_width=1, line_alpha=0.35, name=name,
+            )  # fmt: skip
+        self.figure.scatter(
+            x=line.order, y=line.mean, marker=look.marker, color=look.colour, size=4,
+            fill_alpha=0.6, line_alpha=0, name=name,
+        )  # fmt: skip
+
     def level(self, value: float) -> None:
         """A thin line across."""
         self.figure.hspan(y=[value], line_color=GREY, line_dash="dotted", line_width=1)
@@ -135,21 +225,41 @@ class Canvas:
         *,
         at: str = "",
     ) -> None:
+        x, y = [n for n, _ in points], [value for _, value in points]
+        self.figure.line(
+            x=x, y=y, line_dash=look.dash, line_width=look.width, color=look.colour, name=name
+        )
+        places = [at or f"{n:g} thread{'' if n == 1 else 's'}" for n in x]
+        self.dots(x, y, look, name, label, at=places, detail=details)
+
+    def dots(
+        self,
+        x: Sequence[float],
+        y: Sequence[float],
+        look: Look,
+        name: str,
+        label: str,
+        *,
+        at: Sequence[str],
+        detail: Sequence[str],
+        shown: Sequence[str] | None = None,
+    ) -> None:
+        """Markers that say what they are where somebody points at them."""
         from bokeh.models import ColumnDataSource
 
-        source = ColumnDataSource(
-            {
-                "x": [n for n, _ in points],
-                "y": [value for _, value in points],
-                "at": [at or f"{n:g}" for n, _ in points],
-                "shown": [number(value) for _, value in points],
-                "label": [label] * len(points),
-                "detail": list(details),
-            }
-        )
-        style = {"source": source, "color": look.colour, "name": name}
-        self.figure.line("x", "y", line_dash=look.dash, line_width=look.width, **style)
-        dots = self.figure.scatter("x", "y", marker=look.marker, size=4 * look.width, **style)
+        columns = {
+            "x": x,
+            "y": y,
+            "at": at,
+            "shown": shown or [number(value) for value in y],
+            "label": [label] * len(x),
+            "detail": detail,
+        }
+        source = ColumnDataSource({name: list(values) for name, values in columns.items()})
+        dots = self.figure.scatter(
+            "x", "y", source=source, marker=look.marker, size=4 * look.width, color=look.colour,
+            name=name,
+        )  # fmt: skip
         self._pointed.append(dots)
 
 

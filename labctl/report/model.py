@@ -67,7 +67,8 @@ class LatencyView(_Part):
 
 class Point(_Part):
     """One cell. ``growth`` is T(threads) / T(base threads), None for the base itself; ``quality``
-    has its outliers and its states over time (labctl.analysis.quality)."""
+    has its outliers and its states over time (labctl.analysis.quality). ``histogram`` is of single
+    operations: (least microseconds of the bucket, operations), rising, of all batches."""
 
     threads: int
     time: Estimate
@@ -84,6 +85,7 @@ class Point(_Part):
     latency: LatencyView | None
     quality: CellQuality
     processes: list[ProcessPoint]
+    histogram: list[tuple[float, int]] = []
 
 
 class ScalabilityView(_Part):
@@ -97,6 +99,21 @@ class ScalabilityView(_Part):
     peak_threads: float | None = None
     limit: float | None = None
     rms: float | None = None
+
+
+class Timeline(_Part):
+    """A series' samples in the order in which they were taken, each relative to its cell's
+    geometric mean.
+
+    ``each`` successive samples are one entry: their mean ``order`` (of all samples of the run,
+    from 0), geometric ``mean``, least and greatest.
+    """
+
+    each: int
+    order: list[float]
+    mean: list[float]
+    least: list[float]
+    greatest: list[float]
 
 
 class Series(_Part):
@@ -117,6 +134,7 @@ class Series(_Part):
     base_threads: int
     scalability: ScalabilityView
     points: list[Point]
+    timeline: Timeline
 
 
 class EffectPoint(_Part):
@@ -146,7 +164,8 @@ class ConfounderView(_Part):
 
 class VerdictView(_Part):
     """What the effects of a pair let one say, at the least number of threads (``level``) and
-    of growth (``scaling``); a reason is "" where it can be told."""
+    of growth (``scaling``); a reason is "" where it can be told. ``level_threads`` and
+    ``scaling_threads`` are the thread counts at which each shows most."""
 
     workload: str
     params: str
@@ -155,8 +174,10 @@ class VerdictView(_Part):
     subject: Subject
     level: Call
     level_reason: str
+    level_threads: int | None
     scaling: Call
     scaling_reason: str
+    scaling_threads: int | None
     margin: float
     functional: bool
     simulated: bool

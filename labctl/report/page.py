@@ -20,10 +20,12 @@ from labctl.analysis import words
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.pairs import NO_PAIRS
 from labctl.analysis.roles import FUNCTIONAL
+from labctl.report.forest import effects, forest
 from labctl.report.model import ReportModel
 from labctl.report.palette import looks
-from labctl.report.plots import section_plots, seed_name, series_name
-from labctl.report.words import law, stops
+from labctl.report.panels import panels
+from labctl.report.plots import Plot, panel_plots, seed_name, series_name
+from labctl.report.words import exclusions, law, stops
 
 
 def write_page(model: ReportModel, path: Path) -> Path:
@@ -51,38 +53,62 @@ def render_page(model: ReportModel) -> str:
         interval=words.interval,
         family_interval=words.family_interval,
         law=law,
+        exclusions=exclusions,
         stops=stops,
     )
-    figures: list[dict[str, Any]] = []
+    figures = _Figures()
+    at_a_glance = forest(model)
+    glance = None if at_a_glance is None else figures.add(at_a_glance)
     sections = [_section(model, index, figures) for index in range(len(model.sections))]
-    scripts = [*_bokeh_scripts(), _template("report.js")] if figures else []
+    scripts = [*_bokeh_scripts(), _template("report.js")] if figures.items else []
     return environment.get_template("report.html.j2").render(
         report=model,
         sections=sections,
+        glance=glance,
+        effects=effects(model),
         functional=FUNCTIONAL,
         barred=BARRED,
         no_pairs=NO_PAIRS,
         csp=_policy(scripts),
         css=Markup(_template("report.css")),  # noqa: S704 - the project's own file
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - Bokeh's and our own
-        data=Markup(_inert_json(figures)),  # noqa: S704 - no "<" is left in it
+        data=Markup(_inert_json(figures.items)),  # noqa: S704 - no "<" is left in it
     )
 
 
-def _section(model: ReportModel, index: int, figures: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the template shows of a section; its figures' data are added to ``figures``."""
-    from bokeh.embed import json_item
+class _Figures:
+    """The figures of the page: their data, and the elements that they are put into."""
 
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+
+    def add(self, figure: Any) -> str:
+        """Take a figure; the id of its element."""
+        from bokeh.embed import json_item
+
+        element = f"figure-{len(self.items)}"
+        self.items.append({**json_item(figure), "target_id": element})
+        return element
+
+    def plot(self, plot: Plot) -> dict[str, str]:
+        """What the template shows of a figure."""
+        return {"id": self.add(plot.figure), "title": plot.title, "caption": plot.caption}
+
+
+def _section(model: ReportModel, index: int, figures: _Figures) -> dict[str, Any]:
+    """What the template shows of a section; its figures' data are added to ``figures``."""
     section = model.sections[index]
-    plots = []
-    for plot in section_plots(model, section, index):
-        element = f"figure-{len(figures)}"
-        figures.append({**json_item(plot.figure), "target_id": element})
-        plots.append({"id": element, "title": plot.title, "caption": plot.caption})
     drawn = looks(section.series, [target.name for target in model.targets])
     return {
         "view": section,
-        "plots": plots,
+        "panels": [
+            {
+                "name": panel.name,
+                "functional": any(model.target(one.target).functional for one in panel.series),
+                "plots": [figures.plot(p) for p in panel_plots(model, section, index, panel)],
+            }
+            for panel in panels(section)
+        ],
         "keys": [
             {"name": series_name(index, i), "series": one, "look": look}
             for i, (one, look) in enumerate(zip(section.series, drawn, strict=True))

@@ -6,14 +6,18 @@ they follow a dark or light scheme.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from labctl.report.canvas import Canvas, ends
 from labctl.report.model import LatencyView, PairView, ReportModel, Section, Series
 from labctl.report.palette import Look, looks, seed_look
+from labctl.report.panels import Panel
 from labctl.stats import Estimate
+
+_MOST_DOTS = 4000  # single processes in one figure
 
 
 @dataclass(frozen=True)
@@ -35,50 +39,65 @@ def seed_name(section: int, number_: int) -> str:
     return f"seed-{section}-{number_}"
 
 
-def section_plots(model: ReportModel, section: Section, index: int) -> list[Plot]:
-    """All figures of the section that is number ``index`` on the page."""
-    plots = _Plots(model, section, index)
+def panel_plots(model: ReportModel, section: Section, index: int, panel: Panel) -> list[Plot]:
+    """All figures of a panel of the section that is number ``index`` on the page."""
+    plots = _Plots(model, section, index, panel)
     made = [plots.time()]
-    if len(section.threads) > 1:
+    if len(plots.threads) > 1:
         made.append(plots.growth())
-    if section.pairs:
+    if panel.pairs:
         made.append(plots.ratio())
         made += plots.amplification()
     made.append(plots.switches())
     if plots.latencies():
         made.append(plots.latency())
+        made += plots.distributions()
+    made.append(plots.timeline())
     return made
 
 
 class _Plots:
-    def __init__(self, model: ReportModel, section: Section, index: int) -> None:
+    def __init__(self, model: ReportModel, section: Section, index: int, panel: Panel) -> None:
         self.model = model
         self.section = section
         self.index = index
-        self.points = [point for one in section.series for point in one.points]
+        self.panel = panel
         drawn = looks(section.series, [target.name for target in model.targets])
-        names = [series_name(index, i) for i in range(len(drawn))]
-        self.each = list(zip(section.series, drawn, names, strict=True))
+        mine = {id(one) for one in panel.series}
+        self.each = [
+            (one, look, series_name(index, i))
+            for i, (one, look) in enumerate(zip(section.series, drawn, strict=True))
+            if id(one) in mine
+        ]
+        self.points = [point for one in panel.series for point in one.points]
+        self.threads = sorted({point.threads for point in self.points})
+        self.functional = any(model.target(one.target).functional for one in panel.series)
 
     def time(self) -> Plot:
         seen = [process.us_per_op for point in self.points for process in point.processes]
         seen += [point.us_per_op for seed in self.section.seeds for point in seed.points]
         published = [p.threads for s in self.section.seeds for p in s.points if p.threads]
-        threads = sorted({*self.section.threads, *published})
-        canvas = Canvas(threads, f"us per {self.section.unit}", seen)
+        threads = sorted({*self.threads, *published})
+        canvas = Canvas(threads, f"us per {self.panel.unit}", seen)
         self._seeds(canvas)
-        for one, look, name in self.each:
-            cloud = [(p.threads, process.us_per_op) for p in one.points for process in p.processes]
-            canvas.cloud(cloud, look, name)
+        clouds = [
+            [(p.threads, process.us_per_op) for p in one.points for process in p.processes]
+            for one, _, _ in self.each
+        ]
+        every = math.ceil(sum(map(len, clouds)) / _MOST_DOTS)
+        for (one, look, name), cloud in zip(self.each, clouds, strict=True):
+            canvas.cloud(cloud[:: max(1, every)], look, name)
             points = [(point.threads, point.time) for point in one.points]
             canvas.estimates(points, look, name, self._label(one))
         caption = (
             f"Band: {self.model.level:.0%} interval of the geometric mean; small points: single "
-            "processes."
+            f"processes{f', one in {every}' if every > 1 else ''}, of every boot."
         )
+        if alone := [one.target for one, _, _ in self.each if _one_boot(one)]:
+            caption += f" One boot, so without the variation between boots: {', '.join(alone)}."
         if self.section.seeds:
             caption += " Grey, dashed: published numbers, of other machines."
-        return Plot(f"Time per {self.section.unit}", caption, canvas.finish())
+        return Plot(f"Time per {self.panel.unit}", caption, canvas.finish())
 
     def _seeds(self, canvas: Canvas) -> None:
         for number_, seed in enumerate(self.section.seeds):
@@ -92,7 +111,7 @@ class _Plots:
 
     def growth(self) -> Plot:
         seen = ends([point.growth for point in self.points if point.growth])
-        canvas = Canvas(self.section.threads, "T(N) / T(least N)", [1.0, *seen])
+        canvas = Canvas(self.threads, "T(N) / T(least N)", [1.0, *seen])
         canvas.level(1.0)
         for one, look, name in self.each:
             points = [(p.threads, p.growth or _unity(p.time)) for p in one.points]
@@ -104,10 +123,10 @@ class _Plots:
         )
 
     def ratio(self) -> Plot:
-        seen = ends([point.ratio for pair in self.section.pairs for point in pair.points])
-        canvas = Canvas(self.section.threads, "T of one / T of the other", [1.0, *seen])
+        seen = ends([point.ratio for pair in self.panel.pairs for point in pair.points])
+        canvas = Canvas(self.threads, "T of one / T of the other", [1.0, *seen])
         self._equivalence(canvas)
-        for pair in self.section.pairs:
+        for pair in self.panel.pairs:
             look, name = self._drawn_as(pair)
             points = [(point.threads, point.ratio) for point in pair.points]
             canvas.estimates(points, look, name, self._title(pair))
@@ -121,12 +140,12 @@ class _Plots:
                 pair,
                 [(p.threads, as_family(p.amplification)) for p in pair.points if p.amplification],
             )
-            for pair in self.section.pairs
+            for pair in self.panel.pairs
         ]
         seen = ends([estimate for _, points in known for _, estimate in points])
         if not seen:
             return []
-        canvas = Canvas(self.section.threads, "A(N)", [1.0, *seen])
+        canvas = Canvas(self.threads, "A(N)", [1.0, *seen])
         self._equivalence(canvas)
         for pair, points in known:
             look, name = self._drawn_as(pair)
@@ -145,7 +164,7 @@ class _Plots:
 
     def _margin(self) -> str:
         caption = f"Grey: the margin of {self.model.margin:.0%}, within which sides count as equal."
-        if functional := list(dict.fromkeys(p.one for p in self.section.pairs if p.functional)):
+        if functional := list(dict.fromkeys(p.one for p in self.panel.pairs if p.functional)):
             caption += f" Functional (times mean nothing): {', '.join(functional)}."
         return caption
 
@@ -154,7 +173,7 @@ class _Plots:
 
     def switches(self) -> Plot:
         seen = [point.vcsw_per_op for point in self.points]
-        canvas = Canvas(self.section.threads, "voluntary switches an operation", seen)
+        canvas = Canvas(self.threads, "voluntary switches an operation", seen)
         for one, look, name in self.each:
             points = [(point.threads, point.vcsw_per_op) for point in one.points]
             canvas.curve(points, look, name, self._label(one))
@@ -176,7 +195,7 @@ class _Plots:
             ("greatest", "dotted", lambda latency: latency.max_us),
         )
         seen = [us(latency) for latency in self.latencies() for _, _, us in kinds]
-        canvas = Canvas(self.section.threads, f"us of one {self.section.unit}", seen)
+        canvas = Canvas(self.threads, f"us of one {self.panel.unit}", seen)
         for one, look, name in self.each:
             for what, dash, us in kinds:
                 points = [(p.threads, us(p.latency)) for p in one.points if p.latency]
@@ -186,6 +205,46 @@ class _Plots:
             "Latency",
             "Time of single operations. Solid: median, dashed: 99th percentile (both the median "
             "over batches), dotted: greatest of all.",
+            canvas.finish(),
+        )
+
+    def distributions(self) -> list[Plot]:
+        """How many operations take longer than a time, at the least and the greatest count."""
+        counts = sorted({p.threads for p in self.points if p.histogram})
+        return [self._distribution(n) for n in dict.fromkeys([*counts[:1], *counts[-1:]])]
+
+    def _distribution(self, threads: int) -> Plot:
+        found = [
+            (one, look, name, survival(point.histogram))
+            for one, look, name in self.each
+            for point in one.points
+            if point.threads == threads and point.histogram
+        ]
+        canvas = Canvas.of_times(f"us of one {self.panel.unit}", "share that takes longer", found)
+        for one, look, name, points in found:
+            canvas.steps(points, look, name, self._label(one))
+        return Plot(
+            f"Distribution of single operations at N = {threads}",
+            "Share of all operations that take longer than a time: a line that reaches further "
+            "right has the longer tail.",
+            canvas.finish(),
+        )
+
+    def timeline(self) -> Plot:
+        lines = [(one.timeline, look, name, self._label(one)) for one, look, name in self.each]
+        canvas = Canvas.of_order("sample / mean of its cell", [line for line, *_ in lines])
+        for line, look, name, label in lines:
+            canvas.timeline(line, look, name, label)
+        each = lines[0][0].each
+        thinned = (
+            f"Each point is {each} successive samples of a series, with their least and greatest."
+            if each > 1
+            else "Each point is a sample."
+        )
+        return Plot(
+            "Samples in the order taken",
+            f"{thinned} A slope is drift, a step a disturbance; both fall on all cells alike "
+            "where the order is random.",
             canvas.finish(),
         )
 
@@ -200,6 +259,20 @@ class _Plots:
             for one, look, name in self.each
             if (one.target, one.variant) == (pair.one, pair.one_variant)
         )
+
+
+def survival(histogram: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
+    """(time, share of operations in that bucket or a later one), from 1 down."""
+    total = sum(count for _, count in histogram)
+    left, found = total, []
+    for time, count in histogram:
+        found.append((time, left / total))
+        left -= count
+    return found
+
+
+def _one_boot(one: Series) -> bool:
+    return max(point.time.n_boots for point in one.points) == 1
 
 
 def as_family(estimate: Estimate) -> Estimate:

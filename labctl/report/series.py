@@ -11,10 +11,13 @@ import numpy as np
 
 from labctl.analysis.curves import Curve, own_params
 from labctl.analysis.quality import CellQuality, quality_of, scalability
+from labctl.analysis.run import Run
 from labctl.analysis.words import plain
 from labctl.report.model import LatencyView, Point, ProcessPoint, ScalabilityView, Series
+from labctl.report.timeline import timelines
 from labctl.stats import Nested
 from labctl.stats.usl import Refused
+from labctl.sweep.histograms import Histogram
 from labctl.workloads import Workload
 
 
@@ -38,12 +41,15 @@ def variant_of(curve: Curve, curves: Sequence[Curve]) -> Variant:
     return Variant(plain(label), plain(own_params(curve, curves)))
 
 
-def series_of(curves: Sequence[Curve], known: Mapping[str, Workload]) -> list[Series]:
+def series_of(run: Run, workload: str, known: Mapping[str, Workload]) -> list[Series]:
     """The curves of one workload; ``known`` are the programs' manifests."""
+    curves = run.curves_of(workload)
+    lines = timelines(run.samples, curves)
     made = []
-    for curve in curves:
+    for curve, line in zip(curves, lines, strict=True):
         variant = variant_of(curve, curves)
         quality = quality_of(curve)
+        taken = (workload, curve.target, curve.program, curve.params_text)
         made.append(
             Series(
                 target=plain(curve.target),
@@ -59,7 +65,11 @@ def series_of(curves: Sequence[Curve], known: Mapping[str, Workload]) -> list[Se
                 variant=variant.text,
                 base_threads=curve.base,
                 scalability=_scalability(curve, known.get(curve.program)),
-                points=[_point(curve, threads, seen) for threads, seen in quality.items()],
+                points=[
+                    _point(curve, n, seen, run.histograms.get((*taken, n), []))
+                    for n, seen in quality.items()
+                ],
+                timeline=line,
             )
         )
     return made
@@ -82,7 +92,7 @@ def _scalability(curve: Curve, manifest: Workload | None) -> ScalabilityView:
     )
 
 
-def _point(curve: Curve, threads: int, quality: CellQuality) -> Point:
+def _point(curve: Curve, threads: int, quality: CellQuality, histogram: Histogram) -> Point:
     summary = curve.summary[threads]
     return Point(
         threads=threads,
@@ -100,6 +110,7 @@ def _point(curve: Curve, threads: int, quality: CellQuality) -> Point:
         latency=_latency(summary),
         quality=quality,
         processes=_processes(curve.cells[threads]),
+        histogram=[(lower / 1e3, count) for lower, count in histogram],
     )
 
 

@@ -16,6 +16,8 @@
             axis_label_text_color: text, major_label_text_color: text,
             axis_line_color: line, major_tick_line_color: line,
           });
+        } else if (model.type === "GlyphRenderer" && model.glyph.type === "Text") {
+          model.glyph.setv({ text_color: style.getPropertyValue("--text").trim() });
         } else if (model.type === "Grid") {
           model.setv({ grid_line_color: line });
         }
