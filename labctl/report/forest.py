@@ -36,25 +36,30 @@ def effects(model: ReportModel) -> list[Effect]:
         }
         for pair in section.pairs:
             look = known[pair.one, pair.one_variant]
-            found += _of_pair(section.workload, pair, look)
+            params = next(
+                one.own_params
+                for one in section.series
+                if (one.target, one.variant) == (pair.one, pair.one_variant)
+            )
+            found += _of_pair(f"{section.workload} {params}".strip(), pair, look)
     return found
 
 
-def _of_pair(workload: str, pair: PairView, look: Look) -> list[Effect]:
+def _of_pair(what: str, pair: PairView, look: Look) -> list[Effect]:
     points = {point.threads: point for point in pair.points}
     verdict = pair.verdict
-    title = f"{pair.title}, {workload}"
+    title = f"{pair.one} / {pair.other}, {what}"
     if pair.functional:
         title += " (functional)"
     first = points.get(verdict.level_threads or 0, pair.points[0])
     ratio = _family(first.ratio) if pair.subject == "change" else first.ratio
-    found = [Effect(f"{title}: time at N = {first.threads}", verdict.level, ratio, look)]
+    found = [Effect(f"{title}: time at {first.threads}", verdict.level, ratio, look)]
     grown = [point for point in pair.points if point.amplification]
     if grown:
         last = points.get(verdict.scaling_threads or 0, grown[-1])
         last = last if last.amplification else grown[-1]
         assert last.amplification is not None
-        label = f"{title}: growth to N = {last.threads}"
+        label = f"{title}: growth to {last.threads}"
         found.append(Effect(label, verdict.scaling, _family(last.amplification), look))
     return found
 

@@ -130,7 +130,9 @@ def _inert_json(value: Any) -> str:
 def _bokeh_scripts() -> tuple[str, ...]:
     from bokeh.resources import Resources
 
-    return tuple(Resources(mode="inline", components=["bokeh"]).js_raw)
+    scripts = Resources(mode="inline", components=["bokeh"]).js_raw
+    # Setting a level is itself logged; report.js does it without a word.
+    return tuple(script for script in scripts if not script.startswith("Bokeh.set_log_level"))
 
 
 def _template(name: str) -> str:

@@ -4,6 +4,7 @@
 (function () {
   const data = JSON.parse(document.getElementById("figures").textContent);
   const hidden = new Set();
+  Bokeh.logger.set_level("warn");
 
   function paint() {
     const style = getComputedStyle(document.documentElement);
