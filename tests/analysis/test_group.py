@@ -96,6 +96,14 @@ def test_runs_without_a_common_target_are_refused(night: Night, tmp_path: Path) 
         compare_runs(night(1.0, 1), open_run(other))
 
 
+def test_what_the_runs_recorded_is_in_the_frames_of_both(night: Night) -> None:
+    change = compare_runs(night(1.0, 1), night(1.15, 3))
+    assert set(change.facts.target) == set(change.cells.target) == set(change.sides)
+    (box, _) = change.comparisons
+    assert [c.key for c in box.confounders if c.key == "model"], "it is another machine now"
+    assert change.stops.empty
+
+
 def test_a_run_beside_another_is_shown_and_not_compared(night: Night) -> None:
     group = beside(night(1.0, 1), {"old": night(1.15, 3)})
     assert [c.pair for c in group.comparisons] == night(1.0, 1).pairs
