@@ -185,7 +185,9 @@ def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
         yield _line(FUNCTIONAL, "yellow")
     table = _table()
     growing = any(point.amplification for point in pair.points)
+    changed = pair.subject == "change"  # its verdict rests on all thread counts
     headings = ["threads", "ratio", f"{model.level:.0%} interval"]
+    headings += ["for all N"] if changed else []
     headings += ["A(N)", "for all N", "growth"] if growing else []
     for heading in headings:
         table.add_column(heading, justify="right")
@@ -193,6 +195,7 @@ def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
         table.add_column("")
     for point in pair.points:
         cells = [str(point.threads), number(point.ratio.value), interval(point.ratio)]
+        cells += [family_interval(point.ratio)] if changed else []
         cells += _amplified(point) if growing else []
         cells += ["functional"] if pair.functional else []
         table.add_row(*(Text(cell) for cell in cells))

@@ -180,7 +180,7 @@ def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:
     assert "eptest" in labctl("report", run["run"][:15]).stdout
     taken = labctl.directory / "fifo"
     os.mkfifo(taken)
-    assert "not a regular file" in labctl("report", "--html", str(taken), status=2).stderr
+    assert "no regular file" in labctl("report", "--html", str(taken), status=2).stderr
     assert taken.is_fifo()
     assert "no such directory" in labctl("report", "--html", "nowhere/x", status=2).stderr
     damaged = labctl.directory / "results" / "damaged"
