@@ -92,6 +92,8 @@ _FIRST = (
     "cmdline",
     "kernel_options",
     "asked_tunables",
+    "host_kernel",
+    "qemu_version",
     "program_build",
     "ground",
     "emulation",
@@ -105,7 +107,8 @@ _FIRST = (
 )
 # What one target may have otherwise at another time, beside what two targets may.
 _OVER_TIME = (
-    "asked_cmdline", "asked_tunables", "cmdline", "image", "image_key", "labctl", "model",
+    "asked_cmdline", "asked_tunables", "cmdline", "host_kernel", "hostname", "image",
+    "image_key", "labctl", "model", "qemu_version",
 )  # fmt: skip
 # What of that goes without saying where something else differs.
 _IMPLIED = {

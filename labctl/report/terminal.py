@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from labctl.analysis.confounders import BARRED
-from labctl.analysis.pairs import NO_PAIRS
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.analysis.words import family_interval, interval, number, with_spread
 from labctl.report.model import (
@@ -66,7 +65,7 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
         text.append("".join(f" {note}" for note in verdict.notes), style="not bold dim")
         yield _item(text)
     if not model.verdicts:
-        yield _line(NO_PAIRS, "dim")
+        yield _line(model.no_pairs, "dim")
 
 
 def _section(model: ReportModel, section: Section, width: int) -> Iterator[RenderableType]:
