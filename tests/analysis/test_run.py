@@ -119,5 +119,6 @@ def test_the_documents_examples_run(directory, capsys):
     exec(code.replace("results/20310102-030405-kqtest", str(directory)), {})
     printed = capsys.readouterr().out
     assert "linux / metal, kqtest" in printed and "family_low" in printed
-    exec(re.sub(r"results/(before|after)", str(directory), change), {})
+    change = re.sub(r"results/(before|after)", str(directory), change)
+    exec(change, {"labctl": labctl})
     assert "linux (new)" in capsys.readouterr().out
