@@ -177,7 +177,7 @@ def _batches(ran: Work, other: Work) -> Iterator[Confounder]:
         return
     n = max(ratios, key=lambda n: abs(math.log(ratios[n])))
     if abs(math.log(ratios[n])) > math.log(_OTHER_BATCHES):
-        yield Confounder(f"operations a batch (N = {n})", str(ran.ops[n]), str(other.ops[n]))
+        yield Confounder(f"operations a batch at N = {n}", str(ran.ops[n]), str(other.ops[n]))
 
 
 def _weight(confounder: Confounder) -> tuple[int, int]:

@@ -216,6 +216,6 @@ def test_of_a_change_the_program_and_its_batches_are_named():
     rows = found("change", side("now"), side("before"), ran, before)
     assert {row.key: (row.one, row.other, row.bars) for row in rows} == {
         "program_source": ("a" * 12, "b" * 12, "nothing"),
-        "operations a batch (N = 4)": ("5000", "1000", "nothing"),
+        "operations a batch at N = 4": ("5000", "1000", "nothing"),
     }
     assert found("change", side("now"), side("before"), ran, ran) == []
