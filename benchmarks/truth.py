@@ -27,11 +27,12 @@ from scipy import stats as scipy_stats
 from truth_settings import ALIKE, CHANGES, COVERAGE, POWER, Setting
 
 from labctl.paths import write_atomic
-from labctl.sim.experiment import Experiments, ascending_hours
+from labctl.sim.experiment import Experiments, ascending_hours, planned_hours
 from labctl.stats import Family, PairEffects, pair_effects
 from labctl.stats.estimate import Estimate
 from labctl.stats.judge import MARGIN, judge_level, judge_scaling
 from labctl.stats.nested import Floats
+from labctl.sweep.plan import Design
 
 EXPERIMENTS, SHORT = 1000, 40
 DRAWS = 1000  # for simultaneous intervals; a run takes more, which changes no share
@@ -100,20 +101,27 @@ def power(setting: Setting, seeds: range) -> Counts:
 def change(setting: Setting, seeds: range) -> Counts:
     """Verdicts on the level of a machine in two runs: unchanged, and slower by some factors."""
     counts = dict.fromkeys(("slower or faster", "unchanged"), 0.0)
-    drawn = setting.draw(seeds)
+    drawn = setting.draw(seeds, a_day_apart)
     for index in range(len(seeds)):
         found = judge_level(_effects(drawn, index, turns=False), MARGIN, "change").call
         counts["slower or faster"] += found not in ("unchanged", "cannot tell")
         counts["unchanged"] += found == "unchanged"
     for factor in SLOWER:
         key = f"slower by {factor - 1:.0%}"
-        drawn = setting.slower(factor).draw(seeds)
+        drawn = setting.slower(factor).draw(seeds, a_day_apart)
         calls = [
             judge_level(_effects(drawn, index, turns=False), MARGIN, "change").call
             for index in range(len(seeds))
         ]
         counts[key] = float(calls.count("slower"))
     return counts
+
+
+def a_day_apart(design: Design, threads: Sequence[int], seed: int) -> Floats:
+    """Hours at which each process runs, the first machine's a day after the second's."""
+    hours = planned_hours(True, True)(design, threads, seed).copy()
+    hours[0] += 24
+    return hours
 
 
 def _t_test(logs: Floats) -> Floats:

@@ -24,6 +24,7 @@ NOISE = Noise(boot=0.02, process=0.03, batch=0.02)
 SHARED = Drift(per_hour=1.0, wander=0.05, wander_minutes=1)
 OWN_FAST = Drift(wander=0.03, wander_minutes=0.1, shared=False)
 OWN_SLOW = Drift(wander=0.03, wander_minutes=1, shared=False)
+NIGHTLY = Drift(wander=0.05, wander_minutes=240, shared=False)
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ CHANGES = (
     alike("6 x 2, boots that differ by 2 %", SIX_BOOTS),
     alike("6 x 4, boots that differ by 2 %", _MORE),
     alike("6 x 4, boots that differ by 6 %", _MORE, noise=_NOISY),
-    alike("6 x 4, each run its own drift, within minutes", _MORE, drift=OWN_SLOW),
+    alike("6 x 4, drift of 3 %, within minutes", _MORE, drift=OWN_SLOW),
+    alike("6 x 4, drift of 5 %, within hours", _MORE, drift=NIGHTLY),
 )
-"""One machine in two runs: nothing of their rounds is shared."""
+"""One machine in two runs a day apart: nothing of their rounds is shared."""

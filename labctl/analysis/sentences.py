@@ -108,6 +108,11 @@ def verdict_notes(c: Comparison) -> list[str]:
                     "Boots of one machine differ as well: what is found between two boots need "
                     "not be a change."
                 )
+    if c.level.call in ("slower", "faster", "mixed"):
+        notes.append(
+            "What drifts more slowly than a run lasts is in neither run's interval: see whether "
+            "other targets of the same machine changed alike."
+        )
     if c.pair.found:
         notes.append(f"The pair was found: {c.pair.found}.")
     differing = _differing(c)

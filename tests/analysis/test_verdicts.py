@@ -251,3 +251,11 @@ def test_boots_are_told_from_changes():
     assert not other.same_boot
     text = " ".join(verdict_notes(other))
     assert "the one boot of metal (baseline)" in text and "need not be a change" in text
+
+
+def test_a_drift_between_the_runs_is_thought_of_where_something_changed():
+    drifts = [
+        any("drifts more slowly than a run" in note for note in verdict_notes(change(now, 1.0)))
+        for now in (0.7, 1.0, 1.3)
+    ]
+    assert drifts == [True, False, True]

@@ -67,3 +67,5 @@ def test_boots_and_not_chance_decide_what_changed(
     one_boot = rows["1 x 12, boots that differ by 6 %"]
     several = rows["6 x 4, boots that differ by 6 %"]
     assert several["slower or faster"] <= 5 < one_boot["slower or faster"]
+    drifting = rows["6 x 4, drift of 5 %, within hours"]
+    assert drifting["slower or faster"] > quiet["slower or faster"]
