@@ -194,14 +194,16 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """One below the other; names stay categoricals, which are small and quick to group by."""
     import pandas as pd
 
-    known = {
-        name: pd.CategoricalDtype(
-            list(dict.fromkeys(text for frame in frames for text in frame[name].cat.categories))
-        )
-        for name, dtype in frames[0].dtypes.items()
-        if isinstance(dtype, pd.CategoricalDtype)
-    }
-    return pd.concat([frame.astype(known) for frame in frames], ignore_index=True)
+    known: dict[str, pd.CategoricalDtype] = {}
+    for name in dict.fromkeys(name for frame in frames for name in frame.columns):
+        columns = [frame[name] for frame in frames if name in frame]  # runs have their own params
+        if all(isinstance(column.dtype, pd.CategoricalDtype) for column in columns):
+            texts = dict.fromkeys(text for column in columns for text in column.cat.categories)
+            known[name] = pd.CategoricalDtype(list(texts))
+    same = [
+        frame.astype({name: known[name] for name in frame if name in known}) for frame in frames
+    ]
+    return pd.concat(same, ignore_index=True)
 
 
 def _recorded(run: Run, name: str) -> dict[str, str]:

@@ -28,13 +28,20 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     """``night(FACTOR, SEED)``: a run of a lab whose box is slower by that factor."""
     made: dict[tuple[object, ...], Path] = {}
 
-    def measure(factor: float, seed: int, *, other: str = "rest", threads: str = "1,4,16") -> Run:
-        key = (factor, seed, other, threads)
+    def measure(
+        factor: float,
+        seed: int,
+        *,
+        other: str = "rest",
+        threads: str = "1,4,16",
+        workload: str = "kqtest",
+    ) -> Run:
+        key = (factor, seed, other, threads, workload)
         if key not in made:
             base = tmp_path_factory.mktemp("night")
             (base / "lab.yaml").write_text(LAB % (factor, other))
             labctl = InProcess(base, {"XDG_STATE_HOME": str(base / "state")})
-            labctl("sweep", "kqtest", "--seed", str(seed), "--threads", threads)
+            labctl("sweep", workload, "--seed", str(seed), "--threads", threads)
             (made[key],) = (base / "results").iterdir()
         return open_run(made[key])
 
@@ -126,3 +133,15 @@ def test_a_run_beside_another_is_shown_and_not_compared(night: Night) -> None:
     assert not model.compared
     (section,) = model.sections
     assert [one.target for one in section.series] == [target.name for target in model.targets]
+
+
+def test_runs_of_different_workloads_stand_beside_each_other(night: Night) -> None:
+    """Each has parameters that the other does not know."""
+    runs = night(1.0, 1), night(1.0, 5, workload="urandom", threads="1,4")
+    for one, other in (runs, runs[::-1]):
+        group = beside(one, {"other": other})
+        assert len(group.samples) == len(one.samples) + len(other.samples)
+        assert [s.workload for s in build_report(group).sections] == [
+            *one.header.workloads, *other.header.workloads
+        ]  # fmt: skip
+    assert compare_runs(*runs).comparisons == []
