@@ -30,3 +30,8 @@ def test_two_runs_are_compared_in_every_form(labctl: Labctl) -> None:
     report = json.loads(labctl("report", after, "--beside", before, "--json").stdout)
     assert [run["label"] for run in report["runs"]] == ["", before]
     assert report["verdicts"] == []
+
+
+def test_there_must_be_runs_to_compare(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text("lab: none\ntargets: {box: {kind: sim}}\n")
+    assert "there is no run yet" in labctl("compare", "nothing", status=2).stderr
