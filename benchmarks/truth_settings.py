@@ -7,7 +7,7 @@ kind that hurts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labctl.sim.experiment import Experiments, Order, Side
@@ -24,6 +24,7 @@ NOISE = Noise(boot=0.02, process=0.03, batch=0.02)
 SHARED = Drift(per_hour=1.0, wander=0.05, wander_minutes=1)
 OWN_FAST = Drift(wander=0.03, wander_minutes=0.1, shared=False)
 OWN_SLOW = Drift(wander=0.03, wander_minutes=1, shared=False)
+NIGHTLY = Drift(wander=0.05, wander_minutes=240, shared=False)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Setting:
     other: Times
     design: Design = DEFAULT
     reboots: tuple[bool, bool] = (True, True)
+
+    def slower(self, factor: float) -> Setting:
+        """The same with the first machine slower."""
+        return replace(self, one=self.one.model_copy(update={"factor": self.one.factor * factor}))
 
     def draw(self, seeds: range, hours: Order | None = None) -> Experiments:
         """Experiments of this setting."""
@@ -114,3 +119,16 @@ _DESIGNS = {
     )
 }  # fmt: skip
 POWER = tuple(Setting(name, _SLOWER, times(), design) for name, design in _DESIGNS.items())
+
+_MORE = Design(boots=6, rounds=4)
+CHANGES = (
+    alike("1 x 12, one and the same boot", noise=_STEADY),
+    alike("1 x 12, boots that differ by 2 %"),
+    alike("1 x 12, boots that differ by 6 %", noise=_NOISY),
+    alike("6 x 2, boots that differ by 2 %", SIX_BOOTS),
+    alike("6 x 4, boots that differ by 2 %", _MORE),
+    alike("6 x 4, boots that differ by 6 %", _MORE, noise=_NOISY),
+    alike("6 x 4, drift of 3 %, within minutes", _MORE, drift=OWN_SLOW),
+    alike("6 x 4, drift of 5 %, within hours", _MORE, drift=NIGHTLY),
+)
+"""One machine in two runs a day apart: nothing of their rounds is shared."""

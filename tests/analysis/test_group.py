@@ -28,13 +28,20 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     """``night(FACTOR, SEED)``: a run of a lab whose box is slower by that factor."""
     made: dict[tuple[object, ...], Path] = {}
 
-    def measure(factor: float, seed: int, *, other: str = "rest", threads: str = "1,4,16") -> Run:
-        key = (factor, seed, other, threads)
+    def measure(
+        factor: float,
+        seed: int,
+        *,
+        other: str = "rest",
+        threads: str = "1,4,16",
+        workload: str = "kqtest",
+    ) -> Run:
+        key = (factor, seed, other, threads, workload)
         if key not in made:
             base = tmp_path_factory.mktemp("night")
             (base / "lab.yaml").write_text(LAB % (factor, other))
             labctl = InProcess(base, {"XDG_STATE_HOME": str(base / "state")})
-            labctl("sweep", "kqtest", "--seed", str(seed), "--threads", threads)
+            labctl("sweep", workload, "--seed", str(seed), "--threads", threads)
             (made[key],) = (base / "results").iterdir()
         return open_run(made[key])
 
@@ -85,6 +92,19 @@ def test_what_one_run_alone_has_is_said(night: Night) -> None:
     assert all(text in build_report(change).notes for text in change.unmatched)
 
 
+def test_a_run_without_results_is_compared_with_nothing(night: Night, tmp_path: Path) -> None:
+    path = night(1.0, 1).path
+    assert path is not None
+    header = path.read_text().splitlines(keepends=True)[0]
+    (tmp_path / "journal.jsonl").write_text(header)
+    for runs in ((night(1.0, 1), open_run(tmp_path)), (open_run(tmp_path), night(1.0, 1))):
+        change = compare_runs(*runs)
+        assert change.comparisons == []
+        assert len([text for text in change.unmatched if "alone: box" in text]) == 1
+        model = build_report(change)
+        assert model.verdicts == [] and "both runs" in model.no_pairs
+
+
 def test_runs_without_a_common_target_are_refused(night: Night, tmp_path: Path) -> None:
     other = tmp_path / "run"
     source = night(1.0, 1).path
@@ -96,6 +116,14 @@ def test_runs_without_a_common_target_are_refused(night: Night, tmp_path: Path) 
         compare_runs(night(1.0, 1), open_run(other))
 
 
+def test_what_the_runs_recorded_is_in_the_frames_of_both(night: Night) -> None:
+    change = compare_runs(night(1.0, 1), night(1.15, 3))
+    assert set(change.facts.target) == set(change.cells.target) == set(change.sides)
+    (box, _) = change.comparisons
+    assert [c.key for c in box.confounders if c.key == "model"], "it is another machine now"
+    assert change.stops.empty
+
+
 def test_a_run_beside_another_is_shown_and_not_compared(night: Night) -> None:
     group = beside(night(1.0, 1), {"old": night(1.15, 3)})
     assert [c.pair for c in group.comparisons] == night(1.0, 1).pairs
@@ -105,3 +133,15 @@ def test_a_run_beside_another_is_shown_and_not_compared(night: Night) -> None:
     assert not model.compared
     (section,) = model.sections
     assert [one.target for one in section.series] == [target.name for target in model.targets]
+
+
+def test_runs_of_different_workloads_stand_beside_each_other(night: Night) -> None:
+    """Each has parameters that the other does not know."""
+    runs = night(1.0, 1), night(1.0, 5, workload="urandom", threads="1,4")
+    for one, other in (runs, runs[::-1]):
+        group = beside(one, {"other": other})
+        assert len(group.samples) == len(one.samples) + len(other.samples)
+        assert [s.workload for s in build_report(group).sections] == [
+            *one.header.workloads, *other.header.workloads
+        ]  # fmt: skip
+    assert compare_runs(*runs).comparisons == []
