@@ -19,7 +19,7 @@ import numpy as np
 
 from labctl import paths
 from labctl.errors import MeasurementError
-from labctl.sweep.columns import COLUMNS, LATENCIES, read_columns
+from labctl.sweep.columns import COLUMNS, LATENCIES, moments, read_columns
 from labctl.sweep.journal import JOURNAL, JournalView, view_of
 from labctl.sweep.records import (
     Begin,
@@ -229,6 +229,7 @@ def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.Data
     for name in LATENCIES:
         values = [getattr(s.latency, name) if s.latency else None for s in samples]
         columns[name] = pd.Series(values, dtype="float64")
+    columns["time"] = moments(columns["time"])
     return events, pd.DataFrame(columns).assign(line=pd.Series(lines, dtype="int64"))
 
 
@@ -246,7 +247,6 @@ def _joined(events: Sequence[tuple[int, Record]], taken: pd.DataFrame) -> pd.Dat
         )
     attempts = _Attempts(events, taken)
     taken = taken.drop(columns="line")
-    taken["time"] = pd.to_datetime(taken["time"], utc=True, format="ISO8601", errors="coerce")
     taken["boot_id"] = pd.Categorical(attempts.boot_ids).take(attempts.of_samples)
     taken["complete"] = attempts.counts()
     taken.insert(0, "order", range(len(taken)))
