@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,10 +64,13 @@ def report(
     forms = Forms(html or directory / "report.html", markdown, figures, csv)
     forms.check()
     opened = analysis.open_run(directory)
-    write_parquet(directory, opened.samples)
-    if others:
-        opened = analysis.beside(opened, {n: analysis.open_run(p) for n, p in others.items()})
-    _show(context, build_report(opened, workloads=load_workloads()), forms, json, open_page)
+    with ThreadPoolExecutor(1) as pool:  # Arrow writes while the statistics are made
+        parquet = pool.submit(write_parquet, directory, opened.samples)
+        if others:
+            opened = analysis.beside(opened, {n: analysis.open_run(p) for n, p in others.items()})
+        model = build_report(opened, workloads=load_workloads())
+        parquet.result()
+    _show(context, model, forms, json, open_page)
 
 
 @app.command()

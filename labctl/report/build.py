@@ -277,7 +277,9 @@ def _seeds(workload: str) -> list[SeedSeries]:
 def _design(run: Run) -> DesignView:
     header, records = run.header, run.records
     summary = aggregate.attempts_summary(records, run.samples)
-    cells = {execution.id: execution.cell.key for execution in aggregate.executions_of(records)}
+    failures = [record for record in records if isinstance(record, Failure)]
+    executions = aggregate.executions_of(records) if failures else []
+    cells = {execution.id: execution.cell.key for execution in executions}
     return DesignView(
         seed=header.seed,
         rounds=header.rounds,
@@ -301,8 +303,7 @@ def _design(run: Run) -> DesignView:
                 message=plain(record.message),
                 detail="\n".join(plain(line) for line in record.detail.splitlines()),
             )
-            for record in records
-            if isinstance(record, Failure)
+            for record in failures
         ],
         journal_notes=[
             plain(f"{r.time} {r.target}: {r.message}" if r.target else f"{r.time} {r.message}")

@@ -25,10 +25,10 @@ RESAMPLES = 10_000
 LEVEL = 0.95
 _POOL = 2_000  # resampled means kept of each process and boot; fewer of very many
 _LEAST_POOL = 20
-_POOLED = 200_000  # resampled means kept of all processes of a boot
+_POOLED = 100_000  # resampled means kept of all processes of a boot
 _WEIGHED = 100_000_000  # samples weighed for them
-_MANY = 1_000  # processes of a boot: above, they are drawn in blocks
-_BLOCKS = 200
+_MANY = 200  # processes of a boot: above, they are drawn in blocks
+_BLOCKS = 100
 _BLOCK_POOL = 20_000
 _CHUNK = 2_000_000  # random numbers held in memory at a time
 
@@ -143,9 +143,11 @@ def _block_draws(flat: Floats, number: int, resamples: int, rng: np.random.Gener
     step = max(1, _CHUNK // size)
     for start in range(0, _BLOCK_POOL, step):
         shape = (min(step, _BLOCK_POOL - start), size)
-        blocks[start : start + shape[0]] = flat.take(rng.integers(0, flat.size, shape)).mean(axis=1)
+        blocks[start : start + shape[0]] = flat.take(
+            rng.integers(0, flat.size, shape, dtype=np.int32)
+        ).mean(axis=1)
     centre = flat.mean()
-    picked = rng.integers(0, _BLOCK_POOL, (resamples, number // size))
+    picked = rng.integers(0, _BLOCK_POOL, (resamples, number // size), dtype=np.int32)
     off = blocks.take(picked).mean(axis=1) - blocks.mean()
     draws: Floats = centre + off * np.sqrt(number // size * size / number)
     return draws

@@ -356,10 +356,11 @@ def stops_frame(records: Iterable[Record]) -> pd.DataFrame:
     import pandas as pd
 
     records = list(records)
-    cells = {e.cell.key: e.cell for e in executions_of(records)}
+    phases = [record for record in records if isinstance(record, PhaseRecord)]
+    cells = {e.cell.key: e.cell for e in executions_of(records)} if phases else {}
     goal = next((r.until for r in records if isinstance(r, Header)), None)
     rows = []
-    for phase in (record for record in records if isinstance(record, PhaseRecord)):
+    for phase in phases:
         for stop in phase.stops:
             cell = cells[stop.cell]
             keys = {name: getattr(cell, name) for name in CELL_KEYS}

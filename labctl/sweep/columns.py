@@ -131,9 +131,10 @@ def _times(texts: pa.ChunkedArray) -> pd.Series[Any]:
     import pyarrow as pa
 
     try:  # as ``journal.now`` writes them
-        return texts.cast(pa.timestamp("us", "UTC")).to_pandas()
+        found: pd.Series[Any] = texts.cast(pa.timestamp("us", "UTC")).to_pandas()
     except pa.ArrowInvalid:
         return moments(texts.to_pandas())
+    return found
 
 
 def moments(texts: pd.Series[Any]) -> pd.Series[Any]:
