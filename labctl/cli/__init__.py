@@ -33,6 +33,7 @@ def run(arguments: list[str]) -> int:
         check,
         export,
         images,
+        imports,
         lab,
         plan,
         reports,

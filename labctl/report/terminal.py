@@ -85,8 +85,9 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
             section, width, short, lambda p: with_spread(p.growth) if p.growth else "1"
         )
     yield from _laws(section)
-    yield _line("\nvoluntary context switches an operation", "bold cyan")
-    yield from _by_threads(section, width, short, lambda p: number(p.vcsw_per_op))
+    if any(p.vcsw_per_op is not None for one in section.series for p in one.points):
+        yield _line("\nvoluntary context switches an operation", "bold cyan")
+        yield from _by_threads(section, width, short, _switches)
     if any(p.latency for one in section.series for p in one.points):
         yield _line("\nlatency of single operations, us: median/99th percentile", "bold cyan")
         yield from _by_threads(section, width, short, _latency)
@@ -264,6 +265,10 @@ def _seeds(section: Section, width: int) -> Iterator[RenderableType]:
         yield table
 
 
+def _switches(point: Point) -> str:
+    return "–" if point.vcsw_per_op is None else number(point.vcsw_per_op)
+
+
 def _seed_label(seed: SeedSeries) -> Text:
     text = Text(f"{seed.year} {seed.system}")
     detail = " ".join(part for part in (seed.environment, seed.workload, seed.variant) if part)
@@ -271,6 +276,8 @@ def _seed_label(seed: SeedSeries) -> Text:
 
 
 def _design(run: RunView) -> str:
+    if run.imported:
+        return f"{run.created}; {run.imported}"
     design = run.design
     return (
         f"{run.created}; {design.completed} of {design.planned} processes complete "

@@ -222,10 +222,10 @@ def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.Data
             lines.append(line)
         else:
             events.append((line, record))
-    columns = {
-        name: pd.Series([getattr(sample, name) for sample in samples], dtype=kind)
-        for name, kind in COLUMNS.items()
-    }
+    columns = {}
+    for name, kind in COLUMNS.items():
+        taken = [getattr(sample, name) for sample in samples]
+        columns[name] = pd.Series(taken, dtype="float64" if None in taken else kind)
     for name in LATENCIES:
         values = [getattr(s.latency, name) if s.latency else None for s in samples]
         columns[name] = pd.Series(values, dtype="float64")
@@ -305,8 +305,8 @@ def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
 
     Columns: the cell's keys; n_samples, n_processes, n_boots; median, mean, min, max, q1, q3,
     cv (standard deviation / mean; NaN for one sample); ops (of a batch, median); vcsw_per_op,
-    ivcsw_per_op, user_us_per_op, sys_us_per_op (over all operations of the cell); p50_ns and
-    p99_ns (median over batches), max_ns (greatest of all).
+    ivcsw_per_op, user_us_per_op, sys_us_per_op (over all operations of the cell; NaN where not
+    taken); p50_ns and p99_ns (median over batches), max_ns (greatest of all).
     """
     rates = ["vcsw_per_op", "ivcsw_per_op", "user_us_per_op", "sys_us_per_op"]
     columns = [*CELL_KEYS, *NESTED, "ops", *rates, *LATENCIES]
@@ -322,7 +322,7 @@ def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
     cells["n_boots"] = groups["_boot"].nunique()
     cells["ops"] = groups["ops"].median()
     for name in rates:
-        cells[name] = groups[name].sum() / groups["ops"].sum()
+        cells[name] = groups[name].sum(min_count=1) / groups["ops"].sum()
     for name in ("p50_ns", "p99_ns"):
         cells[name] = groups[name].median()
     cells["max_ns"] = groups["max_ns"].max()
