@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from labctl.cli.app import Json, LabFile, app, state
+from labctl.errors import ConfigError
 from labctl.report.forms import Figures, Forms
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ def report(
     results = state(context).lab.results_dir
     directory = find_run(results, run)
     others = {path.name: path for path in (find_run(results, name) for name in beside or [])}
+    if directory.name in others:
+        raise ConfigError(
+            "a run cannot stand beside itself",
+            where=f"--beside {directory.name}",
+            hint="labctl runs lists all of them",
+        )
     forms = Forms(html or directory / "report.html", markdown, figures, csv)
     forms.check()
     opened = analysis.open_run(directory)
@@ -93,7 +100,6 @@ def compare(
     Example: `labctl compare 20261130-210000-kqtest latest`
     """
     from labctl import analysis
-    from labctl.errors import ConfigError
     from labctl.report import build_report
     from labctl.sweep.runs import find_run
     from labctl.workloads import load_workloads

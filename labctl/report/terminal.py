@@ -45,7 +45,7 @@ def print_report(model: ReportModel, console: Console) -> None:
 def render(model: ReportModel, width: int) -> Iterator[RenderableType]:
     """The parts of the report, each fitting ``width`` columns."""
     for run in model.runs:
-        yield _line(f"{run.label or 'run'} {run.run}", "bold")
+        yield _line(f"{'run' if run.label in ('', run.run) else run.label} {run.run}", "bold")
         yield _line(_design(run), "dim")
     yield from _verdicts(model)
     for section in model.sections:

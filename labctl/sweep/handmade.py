@@ -146,7 +146,9 @@ def read_table(path: Path, known: Mapping[str, Workload], *, threads: int | None
             where=str(path),
             hint=f"--threads N says it for all; {_DOCS}" if silent else _DOCS,
         )
-    left_out = [f"{path.name}: line {_spans(silent)}: no number of threads"] if silent else []
+    left_out = (
+        [f"{path.name}, rows without a number of threads: {_spans(silent)}"] if silent else []
+    )
     unknown = sorted({row.cell.program for row in rows} - set(known))
     return Table(path, hashlib.sha256(data).hexdigest(), rows, left_out, unknown)
 
@@ -223,7 +225,7 @@ def _check_header(header: Sequence[str], line: int, errors: _Errors) -> None:
         errors.add(line, f"the column {shown(name)} is there twice")
     if "workload" not in header:
         errors.add(line, "the column workload is missing")
-    times = [name for name in header if name in TIMES]
+    times = [name for name in TIMES if name in header]
     if len(times) != 1:
         there = f"there are {' and '.join(times)}" if times else "there is none"
         errors.add(line, f"one of the columns {', '.join(TIMES)} is wanted; {there}")
