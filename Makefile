@@ -40,6 +40,7 @@ benchmark:
 	.venv/bin/python benchmarks/cell_overhead.py
 	.venv/bin/python benchmarks/effects_speed.py
 	.venv/bin/python benchmarks/eptest_cost.py
+	.venv/bin/python benchmarks/report_speed.py
 
 # Are the statistics true? Simulated experiments; the tables go into docs/method.md.
 truth:

@@ -230,6 +230,12 @@ def _earlier(lab: Lab, run: str | None, cells: Mapping[str, Cell]) -> _Known:
     if directory is None:
         return _Known()
     view, samples = read_run(directory)
+    if view.header.imported is not None:
+        raise ConfigError(
+            f"the run {view.header.run} was imported: it tells of no spread and no cost",
+            where="--from",
+            hint="name a run that was measured, or leave it out",
+        )
     known = {
         key: cell
         for key, cell in measured_cells(view, samples).items()
@@ -248,7 +254,7 @@ def _richest(results: Path, cells: Mapping[str, Cell]) -> Path | None:
     """The run with most of the cells, of these the latest."""
     best, most = None, 0
     for row in list_runs(results):
-        if row.damage or not row.done:
+        if row.damage or row.imported or not row.done:
             continue
         view = read_journal(results / row.run, samples=False)
         done = view.done

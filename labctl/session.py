@@ -204,6 +204,12 @@ def resume(
     journal = Journal(directory)
     try:
         header = journal.view.header
+        if header.imported is not None:
+            raise ConfigError(
+                f"the run {header.run} was imported: there is nothing to go on with",
+                where="--resume",
+                hint="labctl sweep makes a run of its own",
+            )
         needed = {e.cell.target for e in journal.view.pending(retry_failed=retry_failed)}
         needed |= {c.target for cells in open_cells(journal.view).values() for c in cells}
         for name in sorted(needed - set(lab.targets)):

@@ -57,7 +57,8 @@ def declared(raw: Any, names: Collection[str]) -> list[Pair]:
 
 
 def discover(sides: Iterable[Side], known: Iterable[Pair] = ()) -> list[Pair]:
-    """Pairs that the facts allow; never of two targets that are paired already.
+    """Pairs that the facts allow; never of two targets that are paired already, nor of one whose
+    numbers were imported.
 
     A guest and a machine that is not the lab's guest, with one system, distribution and
     kernel, ask for the virtualization. Two guests of one image, accelerator and machine
@@ -65,7 +66,8 @@ def discover(sides: Iterable[Side], known: Iterable[Pair] = ()) -> list[Pair]:
     """
     taken = {frozenset((pair.one, pair.other)) for pair in known}
     made = []
-    for left, right in combinations(sides, 2):
+    measured = [side for side in sides if not side.role.imported]
+    for left, right in combinations(measured, 2):
         if frozenset((left.name, right.name)) in taken:
             continue
         pair = _kernels(left, right) if _both_guests(left, right) else _metal(left, right)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 FUNCTIONAL = "functional: shapes and switches mean something, times do not"
+IMPORTED = "one number a cell, as its file has it: no interval, and no verdict can rest on it"
 SIMULATED = "simulated: drawn from a model, nothing was measured"
 
 
@@ -25,6 +26,7 @@ class Role:
         accelerator: of a guest: "kvm", "tcg", "mixed", "unknown" or another's name; else "".
         functional: its times mean nothing (emulation), only shapes and switches an operation.
         simulated: its samples were drawn from a model.
+        imported: its numbers were made elsewhere, one a cell.
         note: what is to be said against it.
     """
 
@@ -34,6 +36,7 @@ class Role:
     accelerator: str = ""
     functional: bool = False
     simulated: bool = False
+    imported: bool = False
     note: str = ""
 
 
@@ -41,11 +44,14 @@ def role_of(kind: str, facts: Mapping[str, tuple[str, ...]]) -> Role:
     """Name a target's role.
 
     Args:
-        kind: "vm", "local", "ssh" or "sim"; "" where the journal does not say.
+        kind: "vm", "local", "ssh", "sim" or "imported"; "" where the journal does not say.
         facts: each fact's distinct values over all boots, as text.
     """
     accelerators = {value.lower() for value in facts.get("accelerator", ())}
     hypervisors = {value.lower() for value in facts.get("hypervisor", ())}
+    if kind == "imported":
+        text = "imported, not measured by labctl"
+        return Role(text, False, None, imported=True, note=IMPORTED)
     if kind == "sim":
         below = accelerators or hypervisors - {"none"}
         role = _guest(below) if below else _host(hypervisors)

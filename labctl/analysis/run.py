@@ -177,7 +177,7 @@ class Run:
         """
         found: list[Answer] = []
         for curve in self.curves_of(workload):
-            if curve.program in known:
+            if curve.program in known and not self.sides[curve.target].role.imported:
                 found += evaluate(
                     load(known[curve.program]),
                     curve.target,

@@ -16,7 +16,7 @@ class Side:
 
     Attributes:
         name: as in the lab file.
-        kind: "local", "ssh", "vm", "sim"; "" where the journal does not say.
+        kind: "local", "ssh", "vm", "sim", "imported"; "" where the journal does not say.
         role: what its facts establish.
         machine: the physical machine; "" where the journal does not say.
         facts: as it told them first (labctl.observe.facts, and what the run adds).

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 def main() -> None:
     """Entry point of the ``labctl`` command."""
     signal.signal(signal.SIGTERM, _end)
+    gc.set_threshold(
+        50_000, 20, 20
+    )  # modules and records live to the end: look through them rarely
     sys.exit(run(sys.argv[1:]))
 
 
@@ -33,6 +37,7 @@ def run(arguments: list[str]) -> int:
         check,
         export,
         images,
+        imports,
         lab,
         plan,
         reports,

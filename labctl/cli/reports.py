@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from labctl.cli.app import Json, LabFile, app, state
+from labctl.errors import ConfigError
 from labctl.report.forms import Figures, Forms
 
 if TYPE_CHECKING:
@@ -60,13 +62,22 @@ def report(
     results = state(context).lab.results_dir
     directory = find_run(results, run)
     others = {path.name: path for path in (find_run(results, name) for name in beside or [])}
+    if directory.name in others:
+        raise ConfigError(
+            "a run cannot stand beside itself",
+            where=f"--beside {directory.name}",
+            hint="labctl runs lists all of them",
+        )
     forms = Forms(html or directory / "report.html", markdown, figures, csv)
     forms.check()
     opened = analysis.open_run(directory)
-    write_parquet(directory, opened.samples)
-    if others:
-        opened = analysis.beside(opened, {n: analysis.open_run(p) for n, p in others.items()})
-    _show(context, build_report(opened, workloads=load_workloads()), forms, json, open_page)
+    with ThreadPoolExecutor(1) as pool:  # Arrow writes while the statistics are made
+        parquet = pool.submit(write_parquet, directory, opened.samples)
+        if others:
+            opened = analysis.beside(opened, {n: analysis.open_run(p) for n, p in others.items()})
+        model = build_report(opened, workloads=load_workloads())
+        parquet.result()
+    _show(context, model, forms, json, open_page)
 
 
 @app.command()
@@ -89,7 +100,6 @@ def compare(
     Example: `labctl compare 20261130-210000-kqtest latest`
     """
     from labctl import analysis
-    from labctl.errors import ConfigError
     from labctl.report import build_report
     from labctl.sweep.runs import find_run
     from labctl.workloads import load_workloads

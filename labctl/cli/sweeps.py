@@ -138,7 +138,7 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
             row.run,
             escape(", ".join(row.workloads)),
             escape(", ".join(row.targets)),
-            f"{row.done}/{row.planned}",
+            "imported" if row.imported else f"{row.done}/{row.planned}",
             str(row.failed),
             size(row.size_bytes),
         )

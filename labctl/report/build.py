@@ -43,7 +43,7 @@ from labctl.report.series import series_of, variant_of
 from labctl.seeds import seeds_for
 from labctl.stats import Estimate, Family
 from labctl.sweep import aggregate
-from labctl.sweep.records import Failure, Note, Record
+from labctl.sweep.records import Failure, Header, Note, Record
 from labctl.workloads import Workload
 
 LEVEL = 0.95
@@ -98,8 +98,14 @@ def _run(label: str, run: Run) -> RunView:
         labctl=plain(run.header.labctl),
         journal_sha256=None if run.path is None else _sha256(run.path),
         design=_design(run),
+        imported=plain(_imported(run.header)),
         commands=reproduce(run.header),
     )
+
+
+def _imported(header: Header) -> str:
+    told = header.imported
+    return f"imported from {told.file}, sha256 {told.sha256}, {told.rows} rows" if told else ""
 
 
 def _sha256(path: Path) -> str:
@@ -277,7 +283,9 @@ def _seeds(workload: str) -> list[SeedSeries]:
 def _design(run: Run) -> DesignView:
     header, records = run.header, run.records
     summary = aggregate.attempts_summary(records, run.samples)
-    cells = {execution.id: execution.cell.key for execution in aggregate.executions_of(records)}
+    failures = [record for record in records if isinstance(record, Failure)]
+    executions = aggregate.executions_of(records) if failures else []
+    cells = {execution.id: execution.cell.key for execution in executions}
     return DesignView(
         seed=header.seed,
         rounds=header.rounds,
@@ -301,8 +309,7 @@ def _design(run: Run) -> DesignView:
                 message=plain(record.message),
                 detail="\n".join(plain(line) for line in record.detail.splitlines()),
             )
-            for record in records
-            if isinstance(record, Failure)
+            for record in failures
         ],
         journal_notes=[
             plain(f"{r.time} {r.target}: {r.message}" if r.target else f"{r.time} {r.message}")

@@ -10,7 +10,9 @@ from labctl.sweep.records import Header
 
 
 def reproduce(header: Header) -> list[str]:
-    """Command lines, quoted for a POSIX shell."""
+    """Command lines, quoted for a POSIX shell; of an imported run, the one that imports it."""
+    if header.imported is not None:
+        return [plain(shlex.join(["labctl", "import", header.imported.file, "--name", header.run]))]
     cells = [execution.cell for execution in header.executions]
     used = {cell.target for cell in cells}
     targets = [name for name in header.targets if name in used]

@@ -79,10 +79,10 @@ class Point(_Part):
     q1: float
     q3: float
     cv: float | None
-    vcsw_per_op: float
-    ivcsw_per_op: float
-    user_us_per_op: float
-    sys_us_per_op: float
+    vcsw_per_op: float | None
+    ivcsw_per_op: float | None
+    user_us_per_op: float | None
+    sys_us_per_op: float | None
     latency: LatencyView | None
     quality: CellQuality
     processes: list[ProcessPoint]
@@ -326,13 +326,15 @@ class DesignView(_Part):
 
 class RunView(_Part):
     """A run that the report is made of. ``label`` marks its targets ("baseline", "new"), "" where
-    they keep their names; ``commands`` repeat it."""
+    they keep their names; ``commands`` repeat it; ``imported`` says from where, "" of a run that
+    labctl measured."""
 
     run: str
     label: str
     created: str
     labctl: str
     journal_sha256: str | None
+    imported: str = ""
     design: DesignView
     commands: list[str]
 

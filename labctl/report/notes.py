@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from labctl.analysis.roles import FUNCTIONAL
+from labctl.analysis.roles import FUNCTIONAL, IMPORTED
 from labctl.analysis.run import Run
 from labctl.analysis.words import plain
 from labctl.observe.facts import Facts as ObservedFacts
@@ -30,13 +30,17 @@ def notes_of(
     notes = [
         f"{name}: {role.text}; {FUNCTIONAL}" for name, role in roles.items() if role.functional
     ]
-    notes += [f"{name}: {role.text}; {role.note}" for name, role in roles.items() if role.note]
+    own = {name: role for name, role in roles.items() if role.note and not role.imported}
+    notes += [f"{name}: {role.text}; {role.note}" for name, role in own.items()]
+    imported = [name for name, role in roles.items() if role.imported]
+    if imported:
+        notes.append(f"imported, not measured by labctl: {'; '.join(imported)}: {IMPORTED}")
     notes += run.unmatched
     for label, part in run.parts.items():
         notes += [f"{label} run: {text}" if label else text for text in _of_run(part)]
     notes += _warnings(run)
     notes += [text for section in sections for text in _quality(section)]
-    notes += _noise(run.told)
+    notes += _noise([record for record in run.told if plain(record.target) not in imported])
     return [plain(note) for note in notes] + changed_facts(facts)
 
 

@@ -48,7 +48,7 @@ def panel_plots(model: ReportModel, section: Section, index: int, panel: Panel) 
     if panel.pairs:
         made.append(plots.ratio())
         made += plots.amplification()
-    made.append(plots.switches())
+    made += plots.switches()
     if plots.latencies():
         made.append(plots.latency())
         made += plots.distributions()
@@ -171,18 +171,20 @@ class _Plots:
     def _title(self, pair: PairView) -> str:
         return pair.title + (" (functional)" if pair.functional else "")
 
-    def switches(self) -> Plot:
-        seen = [point.vcsw_per_op for point in self.points]
+    def switches(self) -> list[Plot]:
+        """None where nobody counted them."""
+        seen = [point.vcsw_per_op for point in self.points if point.vcsw_per_op is not None]
+        if not seen:
+            return []
         canvas = Canvas(self.threads, "voluntary switches an operation", seen)
         for one, look, name in self.each:
-            points = [(point.threads, point.vcsw_per_op) for point in one.points]
+            points = [(p.threads, p.vcsw_per_op) for p in one.points if p.vcsw_per_op is not None]
             canvas.curve(points, look, name, self._label(one))
-        return Plot(
-            "Context switches",
+        caption = (
             "Voluntary context switches an operation (getrusage): a herd that is woken for one "
-            "message shows as a rise with the number of threads.",
-            canvas.finish(),
+            "message shows as a rise with the number of threads."
         )
+        return [Plot("Context switches", caption, canvas.finish())]
 
     def latencies(self) -> list[LatencyView]:
         """All that was taken of single operations."""

@@ -44,7 +44,7 @@ def print_report(model: ReportModel, console: Console) -> None:
 def render(model: ReportModel, width: int) -> Iterator[RenderableType]:
     """The parts of the report, each fitting ``width`` columns."""
     for run in model.runs:
-        yield _line(f"{run.label or 'run'} {run.run}", "bold")
+        yield _line(f"{'run' if run.label in ('', run.run) else run.label} {run.run}", "bold")
         yield _line(_design(run), "dim")
     yield from _verdicts(model)
     for section in model.sections:
@@ -84,8 +84,9 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
             section, width, short, lambda p: with_spread(p.growth) if p.growth else "1"
         )
     yield from _laws(section)
-    yield _line("\nvoluntary context switches an operation", "bold cyan")
-    yield from _by_threads(section, width, short, lambda p: number(p.vcsw_per_op))
+    if any(p.vcsw_per_op is not None for one in section.series for p in one.points):
+        yield _line("\nvoluntary context switches an operation", "bold cyan")
+        yield from _by_threads(section, width, short, _switches)
     if any(p.latency for one in section.series for p in one.points):
         yield _line("\nlatency of single operations, us: median/99th percentile", "bold cyan")
         yield from _by_threads(section, width, short, _latency)
@@ -266,6 +267,10 @@ def _seeds(section: Section, width: int) -> Iterator[RenderableType]:
         yield table
 
 
+def _switches(point: Point) -> str:
+    return "–" if point.vcsw_per_op is None else number(point.vcsw_per_op)
+
+
 def _seed_label(seed: SeedSeries) -> Text:
     text = Text(f"{seed.year} {seed.system}")
     detail = " ".join(part for part in (seed.environment, seed.workload, seed.variant) if part)
@@ -273,6 +278,8 @@ def _seed_label(seed: SeedSeries) -> Text:
 
 
 def _design(run: RunView) -> str:
+    if run.imported:
+        return f"{run.created}; {run.imported}"
     design = run.design
     return (
         f"{run.created}; {design.completed} of {design.planned} processes complete "

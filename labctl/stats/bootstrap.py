@@ -25,8 +25,11 @@ RESAMPLES = 10_000
 LEVEL = 0.95
 _POOL = 2_000  # resampled means kept of each process and boot; fewer of very many
 _LEAST_POOL = 20
-_POOLED = 200_000  # resampled means kept of all processes of a boot
+_POOLED = 100_000  # resampled means kept of all processes of a boot
 _WEIGHED = 100_000_000  # samples weighed for them
+_MANY = 200  # processes of a boot: above, they are drawn in blocks
+_BLOCKS = 100
+_BLOCK_POOL = 20_000
 _CHUNK = 2_000_000  # random numbers held in memory at a time
 
 
@@ -117,6 +120,8 @@ def _boot_draws(pools: Floats, resamples: int, rng: np.random.Generator) -> Floa
     """Means over resampled processes, shape (resamples,), from (processes, pool)."""
     processes, pool = pools.shape
     flat = pools.ravel()
+    if processes > _MANY:
+        return _block_draws(flat, processes, resamples, rng)
     draws = np.empty(resamples)
     step = max(1, _CHUNK // processes)
     for start in range(0, resamples, step):
@@ -124,6 +129,27 @@ def _boot_draws(pools: Floats, resamples: int, rng: np.random.Generator) -> Floa
         # A process and an element of its pool, in one number.
         picked = rng.integers(0, processes * pool, shape, dtype=np.int32)
         draws[start : start + shape[0]] = flat.take(picked).mean(axis=1)
+    return draws
+
+
+def _block_draws(flat: Floats, number: int, resamples: int, rng: np.random.Generator) -> Floats:
+    """Means over ``number`` elements of ``flat``, shape (resamples,), for a large number.
+
+    They are drawn in blocks of equal size from a pool of blocks' means, which has exactly the
+    mean of ``flat``; so the cost is again a sum.
+    """
+    size = number // _BLOCKS
+    blocks = np.empty(_BLOCK_POOL)
+    step = max(1, _CHUNK // size)
+    for start in range(0, _BLOCK_POOL, step):
+        shape = (min(step, _BLOCK_POOL - start), size)
+        blocks[start : start + shape[0]] = flat.take(
+            rng.integers(0, flat.size, shape, dtype=np.int32)
+        ).mean(axis=1)
+    centre = flat.mean()
+    picked = rng.integers(0, _BLOCK_POOL, (resamples, number // size), dtype=np.int32)
+    off = blocks.take(picked).mean(axis=1) - blocks.mean()
+    draws: Floats = centre + off * np.sqrt(number // size * size / number)
     return draws
 
 

@@ -19,12 +19,12 @@ REACH = 3.0
 
 def flagged(times: Any) -> npt.NDArray[np.bool_]:
     """Which of ``times``, in the order in which they were taken, are outliers; shape (n,)."""
-    from scipy import ndimage
-
     values = np.asarray(times, np.float64)
     if values.size <= WINDOW:
         low, middle, high = np.quantile(values, (0.1, 0.5, 0.9)) if values.size else (0, 0, 0)
     else:
+        from scipy import ndimage
+
         low, middle, high = (
             ndimage.percentile_filter(values, share, size=WINDOW, mode="nearest")
             for share in (10, 50, 90)

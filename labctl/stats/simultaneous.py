@@ -24,6 +24,7 @@ from labctl.stats.nested import Floats, Ints
 from labctl.stats.units import counts
 
 _CHUNK = 1_000_000  # normal numbers held in memory at a time
+_MANY_UNITS = 30  # of so many, sum and variances are drawn at once
 _MOST_UNITS = 50  # drawn; with more the distribution hardly changes
 
 
@@ -132,16 +133,34 @@ def _least_p(
         sums = np.zeros((size, columns.size))
         drawn = np.empty((len(groups), size, columns.size))
         for number, (root, n) in enumerate(zip(roots, units, strict=True)):
-            x = rng.standard_normal((size, n, columns.size)) @ root
-            # A sum of n units over sqrt(n) has variance 1, as x.var has expectation 1.
-            sums += scales[number] * x.mean(axis=1) * np.sqrt(n)
-            drawn[number] = scales[number] ** 2 * x.var(axis=1, ddof=1)
+            # A sum of n units over sqrt(n) has variance 1, as their variance has expectation 1.
+            total, variance = _drawn(rng, size, n, root)
+            sums += scales[number] * total
+            drawn[number] = scales[number] ** 2 * variance
         sizes = np.broadcast_to(units[:, None, None] - 1.0, drawn.shape)
         error = np.sqrt(drawn.sum(axis=0))
         t = np.abs(sums) / np.where(error > 0, error, np.inf)
         p = 2 * special.stdtr(_satterthwaite(drawn, sizes), -t)
         least[start : start + size] = p.min(axis=1)
     return float(np.quantile(least, quantile))
+
+
+def _drawn(rng: np.random.Generator, size: int, n: int, root: Floats) -> tuple[Floats, Floats]:
+    """Of ``n`` normal units with the correlation root' root: their sum over sqrt(n), and the
+    variance of each column; shapes (size, k).
+
+    Of many units not they are drawn but what they come to: the sum, and independently of it
+    their scatter, a Wishart matrix by Bartlett's decomposition.
+    """
+    width = root.shape[0]
+    if n < max(_MANY_UNITS, width + 1):
+        x = rng.standard_normal((size, n, width)) @ root
+        return x.mean(axis=1) * np.sqrt(n), x.var(axis=1, ddof=1)
+    factor = np.tril(rng.standard_normal((size, width, width)), -1)
+    diagonal = np.arange(width)
+    factor[:, diagonal, diagonal] = np.sqrt(rng.chisquare(n - 1 - diagonal, (size, width)))
+    scatter = ((root.T @ factor) ** 2).sum(axis=2)
+    return rng.standard_normal((size, width)) @ root, scatter / (n - 1)
 
 
 def _root(values: Floats) -> Floats:

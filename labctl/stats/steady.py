@@ -33,7 +33,7 @@ SAME = 0.01  # on the logarithm: means that differ by less are one state
 _PENALTY = 15.0
 _SHORTEST = 3  # values of a segment
 _FLOOR = 1e-6  # of a segment's variance, as a share of the whole's
-_LONGEST = 5_000  # PELT of a flat series takes time in the square of its length
+_LONGEST = 2_000  # PELT of a flat series takes time in the square of its length
 _WEIGHED = 10_000_000  # those squares, summed over a cell's processes
 _CHUNK = 50_000  # values of the series that are weighed together
 
@@ -71,7 +71,7 @@ class Course:
 def classify(logs: Floats) -> Course:
     """Class of a series of logarithms in the order of time, shape (n,).
 
-    A series longer than 5,000 is classified by the means of equal runs of its values.
+    A series longer than 2,000 is classified by the means of equal runs of its values.
     """
     if logs.size < FEWEST:
         return Course("too short to tell", (), None)

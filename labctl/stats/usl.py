@@ -78,8 +78,6 @@ def fit(threads: Sequence[int], throughput: Sequence[float], *, fixed_token: boo
     Raises:
         ValueError: shapes that differ, or a value not above 0.
     """
-    from scipy.optimize import least_squares
-
     n, x = np.asarray(threads, np.float64), np.asarray(throughput, np.float64)
     if n.shape != x.shape or n.ndim != 1 or not np.all((x > 0) & (n > 0)):
         raise ValueError("thread counts and throughputs must be of one shape and above 0")
@@ -87,6 +85,8 @@ def fit(threads: Sequence[int], throughput: Sequence[float], *, fixed_token: boo
         return Refused(SERIAL_WORK)
     if np.unique(n).size < FEWEST_COUNTS:
         return Refused(TOO_FEW)
+    from scipy.optimize import least_squares  # slow to import, and most are refused before
+
     scale = float((x / n).max())
     found = least_squares(
         lambda p: np.log(_law(n, p[0], p[1], p[2])) - np.log(x / scale),

@@ -19,7 +19,7 @@ import numpy as np
 
 from labctl import paths
 from labctl.errors import MeasurementError
-from labctl.sweep.columns import COLUMNS, LATENCIES, read_columns
+from labctl.sweep.columns import COLUMNS, LATENCIES, moments, read_columns
 from labctl.sweep.journal import JOURNAL, JournalView, view_of
 from labctl.sweep.records import (
     Begin,
@@ -222,13 +222,14 @@ def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.Data
             lines.append(line)
         else:
             events.append((line, record))
-    columns = {
-        name: pd.Series([getattr(sample, name) for sample in samples], dtype=kind)
-        for name, kind in COLUMNS.items()
-    }
+    columns = {}
+    for name, kind in COLUMNS.items():
+        taken = [getattr(sample, name) for sample in samples]
+        columns[name] = pd.Series(taken, dtype="float64" if None in taken else kind)
     for name in LATENCIES:
         values = [getattr(s.latency, name) if s.latency else None for s in samples]
         columns[name] = pd.Series(values, dtype="float64")
+    columns["time"] = moments(columns["time"])
     return events, pd.DataFrame(columns).assign(line=pd.Series(lines, dtype="int64"))
 
 
@@ -246,7 +247,6 @@ def _joined(events: Sequence[tuple[int, Record]], taken: pd.DataFrame) -> pd.Dat
         )
     attempts = _Attempts(events, taken)
     taken = taken.drop(columns="line")
-    taken["time"] = pd.to_datetime(taken["time"], utc=True, format="ISO8601", errors="coerce")
     taken["boot_id"] = pd.Categorical(attempts.boot_ids).take(attempts.of_samples)
     taken["complete"] = attempts.counts()
     taken.insert(0, "order", range(len(taken)))
@@ -309,8 +309,8 @@ def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
 
     Columns: the cell's keys; n_samples, n_processes, n_boots; median, mean, min, max, q1, q3,
     cv (standard deviation / mean; NaN for one sample); ops (of a batch, median); vcsw_per_op,
-    ivcsw_per_op, user_us_per_op, sys_us_per_op (over all operations of the cell); p50_ns and
-    p99_ns (median over batches), max_ns (greatest of all).
+    ivcsw_per_op, user_us_per_op, sys_us_per_op (over all operations of the cell; NaN where not
+    taken); p50_ns and p99_ns (median over batches), max_ns (greatest of all).
     """
     rates = ["vcsw_per_op", "ivcsw_per_op", "user_us_per_op", "sys_us_per_op"]
     columns = [*CELL_KEYS, *NESTED, "ops", *rates, *LATENCIES]
@@ -326,7 +326,7 @@ def cells_frame(samples: pd.DataFrame) -> pd.DataFrame:
     cells["n_boots"] = groups["_boot"].nunique()
     cells["ops"] = groups["ops"].median()
     for name in rates:
-        cells[name] = groups[name].sum() / groups["ops"].sum()
+        cells[name] = groups[name].sum(min_count=1) / groups["ops"].sum()
     for name in ("p50_ns", "p99_ns"):
         cells[name] = groups[name].median()
     cells["max_ns"] = groups["max_ns"].max()
@@ -360,10 +360,11 @@ def stops_frame(records: Iterable[Record]) -> pd.DataFrame:
     import pandas as pd
 
     records = list(records)
-    cells = {e.cell.key: e.cell for e in executions_of(records)}
+    phases = [record for record in records if isinstance(record, PhaseRecord)]
+    cells = {e.cell.key: e.cell for e in executions_of(records)} if phases else {}
     goal = next((r.until for r in records if isinstance(r, Header)), None)
     rows = []
-    for phase in (record for record in records if isinstance(record, PhaseRecord)):
+    for phase in phases:
         for stop in phase.stops:
             cell = cells[stop.cell]
             keys = {name: getattr(cell, name) for name in CELL_KEYS}

@@ -61,14 +61,24 @@ class Goal(_Record):
     max_seconds: float | None = None
 
 
+class Imported(_Record):
+    """The file that a run's numbers were imported from: its name, sha256, and number of rows."""
+
+    file: str
+    sha256: str
+    rows: int
+
+
 class Header(_Record):
     """First line: what was planned and by whom. ``plan_digest`` guards a resume. ``executions``
-    is the whole plan, or with ``until`` its first phase."""
+    is the whole plan, or with ``until`` its first phase. ``imported`` says that labctl measured
+    none of it; it stands near the beginning, to be found without reading the whole."""
 
     type: Literal["header"] = "header"
     schema_version: Literal[1] = 1
     run: str
     created: str
+    imported: Imported | None = None
     labctl: str
     lab: dict[str, Any]
     targets: dict[str, dict[str, Any]]
@@ -170,7 +180,8 @@ class Begin(_Record):
 
 
 class Sample(_Record):
-    """One measured batch (or warm-up batch, ``warmup`` true)."""
+    """One measured batch (or warm-up batch, ``warmup`` true). What was not taken is None: latency
+    by most workloads, and of imported results all but the time."""
 
     type: Literal["sample"] = "sample"
     time: str
@@ -180,12 +191,12 @@ class Sample(_Record):
     warmup: bool
     ops: int
     wall_ns: int
-    user_ns: int
-    sys_ns: int
-    vcsw: int
-    ivcsw: int
-    min_thread_ops: int
-    max_thread_ops: int
+    user_ns: int | None = None
+    sys_ns: int | None = None
+    vcsw: int | None = None
+    ivcsw: int | None = None
+    min_thread_ops: int | None = None
+    max_thread_ops: int | None = None
     latency: Latency | None = None
 
 

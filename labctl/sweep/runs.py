@@ -22,6 +22,7 @@ class RunRow:
     done: int
     failed: int
     size_bytes: int
+    imported: bool = False
     damage: str = ""
     """What is wrong with its journal, where it cannot be read."""
 
@@ -49,20 +50,23 @@ def list_runs(results: Path) -> list[RunRow]:
                 done=len(view.done),
                 failed=len(view.failed),
                 size_bytes=sum(f.lstat().st_size for f in journal.parent.iterdir()),
+                imported=view.header.imported is not None,
             )
         )
     return rows
 
 
 def find_run(results: Path, run: str) -> Path:
-    """Directory of the run named (in full, or by a beginning that only it has), or the latest.
+    """Directory of the run named (in full, or by a beginning that only it has), or the latest
+    that was measured.
 
     Raises:
         ConfigError: there is none.
     """
     present = _journals(results)
     if run == "latest" and present:
-        return present[-1].parent
+        measured = [path for path in present if _IMPORTED not in _head(path)]
+        return (measured or present)[-1].parent
     directory = results / run
     if directory / JOURNAL in present:
         return directory
@@ -88,9 +92,17 @@ def _journals(results: Path) -> list[Path]:
     return sorted(found, key=_created)
 
 
-def _created(journal: Path) -> bytes:
-    """When a run was made, from the first bytes of its journal: cheap however long it is."""
+_IMPORTED = b',"imported":{'
+"""What the head of an imported run's journal holds: ahead of any text of its maker's."""
+
+
+def _head(journal: Path) -> bytes:
+    """The first bytes of a journal: cheap however long it is."""
     with journal.open("rb") as stream:
-        head = stream.read(400)
-    _, mark, rest = head.partition(b'"created":"')
+        return stream.read(400)
+
+
+def _created(journal: Path) -> bytes:
+    """When a run was made."""
+    _, mark, rest = _head(journal).partition(b'"created":"')
     return rest[:32] if mark else b""

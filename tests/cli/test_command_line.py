@@ -13,7 +13,7 @@ from tests.conftest import Labctl
 
 VERBS = [
     ["init"], ["doctor"], ["up"], ["down"], ["destroy"], ["status"], ["ssh"], ["console"],
-    ["deploy"], ["plan"], ["sweep"], ["runs"], ["report"], ["image", "ls"], ["image", "build"], ["image", "rm"],
+    ["deploy"], ["plan"], ["sweep"], ["runs"], ["report"], ["import"], ["image", "ls"], ["image", "build"], ["image", "rm"],
 ]  # fmt: skip
 
 
@@ -229,3 +229,32 @@ def test_a_full_cache_is_an_error_that_says_what_to_do(labctl: Labctl, tmp_path:
     assert "No space left on device" in done.stderr
     assert "make room: `df -h`" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_old_numbers_stand_beside_new_ones(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(
+        "lab: x\ntargets: {box: {kind: sim, times: {base_us: 2.0}}}\n"
+    )
+    (labctl.directory / "old.csv").write_text(
+        "workload,target,threads,us_per_op\nkqtest,laptop,1,5.08\nkqtest,laptop,4,25.3\n"
+        "kqtest,laptop,,9\n"
+    )
+    labctl("sweep", "kqtest", "--threads", "1,4", "--rounds", "3")
+    done = labctl("import", "old.csv", "--name", "old", "--json")
+    assert "left out: old.csv, rows without a number of threads: 4" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["run"], told["cells"], told["targets"]) == ("old", 2, ["laptop"])
+    (measured, imported) = json.loads(labctl("runs", "--json").stdout)["runs"]
+    assert (measured["imported"], imported["imported"]) == (False, True)
+    report = labctl("report", "--beside", "old").stdout
+    assert "laptop (old)" in report and "25.3 n=1" in report
+    assert "imported, not measured by labctl" in report
+    assert "was imported: there is nothing" in labctl("sweep", "--resume", "old", status=2).stderr
+    plan = labctl("plan", "kqtest", "--from", "old", status=2).stderr
+    assert "was imported: it tells of no spread" in plan
+    error = labctl("import", "old.csv", "--name", "old", status=2).stderr
+    assert "there is a run 'old' already" in error and "--name" in error
+    (labctl.directory / "bad.csv").write_text("workload,target,threads,us_per_op\nkqtest,a,1,x\n")
+    error = labctl("import", "bad.csv", status=2).stderr
+    assert "bad.csv:2: us_per_op: 'x' is no number above 0" in error
+    assert not (labctl.directory / "results" / "imported-bad").exists()

@@ -172,7 +172,7 @@ def test_samples_read_from_the_file_are_those_of_the_records(tmp_path, monkeypat
     assert expected["p50_ns"].isna().any()
     assert not expected["complete"].all()
     pd.testing.assert_frame_equal(aggregate.read_run(tmp_path)[1], expected)
-    monkeypatch.setattr("labctl.sweep.columns._BLOCK", 7)  # more blocks than one
+    monkeypatch.setattr("labctl.sweep.columns._BLOCK", 2_000)  # more blocks than one
     pd.testing.assert_frame_equal(aggregate.read_run(path)[1], expected)
 
 

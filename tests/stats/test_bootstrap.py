@@ -220,3 +220,16 @@ def test_shapes_that_differ_are_refused():
 
 def test_a_process_name_used_in_two_boots_is_two_processes():
     assert Nested.from_labels([1.0, 2.0], ["a", "b"], [1, 1]).n_processes == 2
+
+
+def test_many_processes_are_drawn_in_blocks_to_the_same_distribution(monkeypatch):
+    rng = np.random.default_rng(8)
+    logs = rng.normal(0, 0.1, (700, 1)) + rng.normal(0, 0.05, (700, 2))
+    rows = np.exp(logs).ravel()
+    many = Nested.from_labels(rows, np.zeros(rows.size), np.repeat(np.arange(700), 2))
+    in_blocks = resample(many, seed=1).draws()
+    monkeypatch.setattr("labctl.stats.bootstrap._MANY", 1000)
+    one_by_one = resample(many, seed=1).draws()
+    assert in_blocks.mean() == pytest.approx(one_by_one.mean(), abs=0.03 * one_by_one.std())
+    assert in_blocks.std() == pytest.approx(one_by_one.std(), rel=0.03)
+    assert in_blocks.std() == pytest.approx(logs.mean(axis=1).std() / math.sqrt(700), rel=0.2)

@@ -73,6 +73,23 @@ def test_processes_and_rounds_of_a_cell():
     assert classify_rounds(cell(drifting)).state == "slow-down"
 
 
+def test_processes_are_classified_together_as_each_alone():
+    rng = np.random.default_rng(5)
+    logs = rng.normal(0, 0.02, (1, 60, 40))
+    logs[0, :20, :15] += 0.3
+    logs[0, 20:30, 30:] += 0.2
+    logs[0, 30] = 1.0
+    found = classify_processes(cell(logs))
+    assert found == tuple(classify(process).state for process in logs[0])
+    assert {"flat", "warm-up", "slow-down"} <= set(found)
+
+
+def test_many_long_processes_are_classified_by_means_of_runs(monkeypatch):
+    logs = np.stack([series((0.5, 50), (0.0, 250), seed=s) for s in range(4)])[None]
+    monkeypatch.setattr("labctl.stats.steady._WEIGHED", 4 * 30**2)
+    assert classify_processes(cell(logs)) == ("warm-up",) * 4
+
+
 def test_outliers_by_hand():
     values = np.concatenate([np.arange(100.0, 110.0), [140.0]])
     # Median 105, P10 101, P90 109: outside 105 +- 24.

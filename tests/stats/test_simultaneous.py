@@ -53,6 +53,16 @@ def test_correlation_narrows_the_family():
     assert np.all(family / half > 1) and np.all(family / half < loose / loose_half)
 
 
+@pytest.mark.parametrize(("n", "k"), [(30, 4), (50, 12), (31, 30)])
+def test_units_drawn_at_once_are_distributed_as_those_drawn_one_by_one(n, k, monkeypatch):
+    values = whitened(n, k, seed=7) + np.random.default_rng(8).normal(0, 1, (n, 1))
+    _, at_once, _ = widths(values)
+    monkeypatch.setattr("labctl.stats.simultaneous._MANY_UNITS", 1000)
+    _, one_by_one, _ = widths(values)
+    assert at_once == pytest.approx(one_by_one, rel=0.015)
+    assert not np.array_equal(at_once, one_by_one)
+
+
 def test_a_wider_variance_and_fewer_degrees_of_freedom():
     values = np.random.default_rng(4).normal(0, 1, (11, 1))
     plain, _, _ = widths(values)

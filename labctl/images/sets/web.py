@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
-
-import httpx
-import tenacity
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from labctl.errors import UnavailableError
 from labctl.images.sets.part import Part, Range, length, validator
+
+if TYPE_CHECKING:  # at runtime imported where they are used: every verb imports this module
+    import httpx
+    import tenacity
 
 Report = Callable[[int, int | None], None]
 """Called with the bytes that are here, and how many it will be (None: not known)."""
@@ -114,6 +115,8 @@ class Web:
     @property
     def _client(self) -> httpx.Client:
         if self._opened is None:
+            import httpx
+
             patience = self._patience
             self._opened = httpx.Client(
                 follow_redirects=True,
@@ -230,6 +233,8 @@ class Web:
         self, method: str, url: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[httpx.Response]:
         """An answer whose body can be read; errors in words, those worth it as interruptions."""
+        import httpx
+
         host = url.split("/")[2]
         try:
             with self._client.stream(method, url, headers=headers) as response:
@@ -266,6 +271,8 @@ class Web:
         Args:
             advanced: how far it is; only what goes beyond all before counts as something.
         """
+        import tenacity
+
         furthest, fruitless = advanced(), 0
 
         def stop(state: tenacity.RetryCallState) -> bool:
