@@ -230,8 +230,8 @@ def test_where_a_form_cannot_be_written_is_said_before(tmp_path):
     Forms(good).check()
     for path, said in (
         (tmp_path / "none" / "r.csv", "no such directory"),
-        (tmp_path, "no regular file"),
-        (Path("/dev/null"), "no regular file"),
+        (tmp_path, "not a regular file"),
+        (Path("/dev/null"), "not a regular file"),
         (good, "the same file"),
         (tmp_path / "\udcff.csv", "not UTF-8"),
     ):
