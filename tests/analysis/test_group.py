@@ -3,6 +3,8 @@ simulated machines whose truth is known."""
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,11 @@ import pytest
 from labctl.analysis import Run, beside, compare_runs, open_run
 from labctl.errors import ConfigError
 from labctl.report import build_report
+from labctl.report.figures import draw
+from labctl.report.markdown import escaped, render_markdown
+from labctl.report.panels import panels
+from labctl.report.table import render_csv
+from labctl.report.terminal import plain_lines, render
 from tests.conftest import InProcess
 
 LAB = """lab: nights
@@ -105,3 +112,18 @@ def test_a_run_beside_another_is_shown_and_not_compared(night: Night) -> None:
     assert not model.compared
     (section,) = model.sections
     assert [one.target for one in section.series] == [target.name for target in model.targets]
+
+
+def test_a_change_is_shown_in_every_form(night: Night) -> None:
+    model = build_report(compare_runs(night(1.0, 1), night(1.15, 2)))
+    (section,) = model.sections
+    assert {pair.subject for pair in section.pairs} == {"change"}
+    for pair in section.pairs:
+        assert escaped(pair.verdict.sentence) in render_markdown(model)
+    assert {row["run"] for row in csv.DictReader(io.StringIO(render_csv(model)))} == {
+        run.run for run in model.runs
+    }
+    shown = plain_lines(render(model, 80), 80)
+    assert shown.count("both axes are logarithmic") == 1
+    (panel,) = panels(section)
+    assert b"box (new)" in draw(model, section, panel, "svg")

@@ -222,6 +222,19 @@ def test_hostile_names_are_drawn_as_text(hostile_model):  # noqa: F811
     assert any("<script>" in "".join(text.itertext()) for text in root.iter(f"{SVG}text"))
 
 
+# -- cells without an interval -----------------------------------------------------------
+
+
+def test_one_sample_a_cell_claims_no_interval_in_any_form():
+    made = build_report(make_records(make_header(boots=1, rounds=1, batches=1)))
+    (section,) = made.sections
+    assert all(row["us_per_op_low"] == row["us_per_op_high"] == "" for row in rows(made))
+    table = next(line for line in render_markdown(made).splitlines() if "| metal: bare" in line)
+    assert "±" not in table
+    texts = texts_of(made, section)
+    assert not any("one boot" in text for text in texts), "no interval, no word on it"
+
+
 # -- what is checked before anything is computed -----------------------------------------
 
 
