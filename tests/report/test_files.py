@@ -250,3 +250,12 @@ def test_where_a_form_cannot_be_written_is_said_before(tmp_path):
     ):
         with pytest.raises(ConfigError, match=said):
             Forms(good, csv=path).check()
+
+
+def test_every_column_of_the_csv_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text("utf-8")
+    table = text[text.index("| column | content |") :].split("\n\n")[0]
+    told = [
+        name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    ]
+    assert sorted(told) == sorted(COLUMNS)
