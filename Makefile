@@ -1,6 +1,6 @@
 # Two commands:  make demo   sets up this machine and measures it against a Linux guest
 #                make test   sets up and passes the tests
-.PHONY: demo test test-fast lint lock benchmark truth aa wheel
+.PHONY: demo test test-fast lint lock schema benchmark truth aa wheel
 
 LABCTL = $(CURDIR)/.venv/bin/labctl
 
@@ -34,6 +34,11 @@ lock:
 	.venv/bin/pip-compile -q --extra dev --generate-hashes --allow-unsafe --strip-extras \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 	    --no-header --output-file requirements.lock pyproject.toml
+
+# What labctl report --json prints, as a JSON Schema.
+schema:
+	.venv/bin/python -c "from labctl.report.model import json_schema; print(json_schema())" \
+	    >docs/report.schema.json
 
 benchmark:
 	@tools/setup run

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
 from labctl.stats import Estimate
 
+_MOST_MARKS = 3  # on one letter; more reach into the lines above
+
 
 def plain(text: str) -> str:
     """``text`` without what could steer a terminal or a reader: control, escape and
-    direction characters become visible, newlines a space.
+    direction characters become visible, as do marks piled on one letter; newlines a space.
 
     >>> plain("a\\x1b[31mb\\nc")
     'a\\\\x1b[31mb c'
     """
-    return "".join(
-        " " if c in "\n\t" else c if c.isprintable() else c.encode("unicode_escape").decode()
-        for c in text.encode("utf-8", "replace").decode()
-    )
+    if text.isascii() and text.isprintable():
+        return text
+    shown, marks = [], 0
+    for c in text.encode("utf-8", "replace").decode():
+        marks = marks + 1 if unicodedata.category(c) in ("Mn", "Me") else 0
+        if c in "\n\t":
+            shown.append(" ")
+        elif c.isprintable() and marks <= _MOST_MARKS:
+            shown.append(c)
+        else:
+            shown.append(c.encode("unicode_escape").decode())
+    return "".join(shown)
 
 
 def fact_text(value: Any) -> str:

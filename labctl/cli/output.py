@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import json
 import sys
 import threading
@@ -10,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -23,6 +26,21 @@ JSON_SCHEMA = 1
 """Version of what ``--json`` prints; docs/json.md describes it."""
 
 
+_SIMILAR = str.maketrans({"±": "~", "→": ">", "…": "~", "×": "x", "–": "-", "·": "."})
+
+
+def _similar(error: UnicodeError) -> tuple[str, int]:
+    """What an output that lacks a character shows for it: one that is as wide, so that tables
+    keep their shape."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end].translate(_SIMILAR)
+    return "".join(c if c.isascii() else "?" * cell_len(c) for c in lacking), error.end
+
+
+codecs.register_error("labctl.similar", _similar)
+
+
 class Output:
     """The two streams of one invocation and how much is said on them."""
 
@@ -30,6 +48,8 @@ class Output:
         self.quiet = False
         self.verbose = False
         self.traceback = False
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="labctl.similar")
         self.out = Console(highlight=False)
         self.err = Console(stderr=True, highlight=False)
 

@@ -133,8 +133,33 @@ def _show(
         print_report(model, output.out)
     for what, path in written.items():
         output.say(f"{what}: {path}")
-    if open_page:
-        import webbrowser
+    if open_page and (trouble := _browse(forms.html)):
+        output.warn(f"{trouble}; the page is {forms.html}")
 
-        if not webbrowser.open(forms.html.resolve().as_uri()):
-            output.warn(f"no browser could be started; the page is {forms.html}")
+
+def _browse(page: Path) -> str:
+    """Show a page in the user's web browser, without waiting for it.
+
+    Returns:
+        Why it cannot be shown, as a clause; "" if a browser was asked.
+    """
+    import os
+    import subprocess
+    import sys
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return "there is no web browser here, or no display for one"
+    # What is found without a display are browsers for text, which would take our terminal.
+    if type(browser) is webbrowser.GenericBrowser and not os.environ.get("BROWSER"):
+        return f"the only web browser here is {browser.name}, for text alone"
+    subprocess.Popen(
+        [sys.executable, "-m", "webbrowser", page.resolve().as_uri()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return ""

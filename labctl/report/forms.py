@@ -75,7 +75,9 @@ def _writable(path: Path, option: str) -> None:
     if shown != str(path):
         raise ConfigError("this name is not UTF-8", where=f"{option} {shown}", hint="name another")
     if path.exists() and not path.is_file():
-        raise ConfigError("this is no regular file", where=f"{option} {path}", hint="name a file")
+        raise ConfigError(
+            "this is not a regular file", where=f"{option} {path}", hint="name a file"
+        )
     if not path.parent.is_dir():
         raise ConfigError(
             "there is no such directory", where=f"{option} {path.parent}", hint="make it"

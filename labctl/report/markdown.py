@@ -10,6 +10,7 @@ import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from labctl import paths
 from labctl.analysis import words
@@ -66,7 +67,7 @@ def _text(model: ReportModel, pictures: list[str]) -> str:
         code=code,
     )
     template = resources.files("labctl.report").joinpath("templates", "report.md.j2")
-    named = iter(pictures)
+    named = map(quote, pictures)
     shown: list[dict[str, Any]] = [
         {
             "view": section,
@@ -88,7 +89,8 @@ def escaped(text: object) -> str:
     >>> escaped("a|b <c> =1")
     'a\\\\|b \\\\<c\\\\> =1'
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(words.plain(str(text)).split()))
+    line = _SPECIAL.sub(r"\\\1", " ".join(words.plain(str(text)).split()))
+    return line.replace("://", ":\\//").replace("www.", "www\\.")  # else GitHub makes links
 
 
 def code(text: object) -> str:

@@ -6,6 +6,8 @@ Times are microseconds of wall time an operation unless a name says otherwise.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
@@ -371,5 +373,14 @@ class ReportModel(_Part):
 
 
 def to_json(model: ReportModel) -> str:
-    """The report as one JSON document with ``"schema": 3``, indented."""
-    return model.model_dump_json(by_alias=True, indent=2)
+    """The report as one JSON document with ``"schema": 3``, indented, in ASCII alone: it
+    passes through whatever a terminal or a pipe takes for text."""
+    text = model.model_dump_json(by_alias=True, indent=2)
+    return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def json_schema() -> str:
+    """The JSON Schema of what ``to_json`` returns."""
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema = ReportModel.model_json_schema(mode="serialization")
+    return json.dumps(dialect | schema, indent=1)

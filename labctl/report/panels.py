@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labctl.report.model import PairView, Section, Series
+from labctl.report.model import PairView, Section, SeedSeries, Series
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Panel:
     unit: str
     series: Sequence[Series]
     pairs: Sequence[PairView]
+
+    def shows(self, seed: SeedSeries) -> bool:
+        """Whether published numbers are of this panel's work, as far as their source says."""
+        return seed.variant in ("", *map(str, self.series[0].params.values()))
 
 
 def panels(section: Section) -> list[Panel]:

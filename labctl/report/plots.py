@@ -59,7 +59,6 @@ def panel_plots(model: ReportModel, section: Section, index: int, panel: Panel) 
 class _Plots:
     def __init__(self, model: ReportModel, section: Section, index: int, panel: Panel) -> None:
         self.model = model
-        self.section = section
         self.index = index
         self.panel = panel
         drawn = looks(section.series, [target.name for target in model.targets])
@@ -69,14 +68,15 @@ class _Plots:
             for i, (one, look) in enumerate(zip(section.series, drawn, strict=True))
             if id(one) in mine
         ]
+        self.seeds = [(i, seed) for i, seed in enumerate(section.seeds) if panel.shows(seed)]
         self.points = [point for one in panel.series for point in one.points]
         self.threads = sorted({point.threads for point in self.points})
         self.functional = any(model.target(one.target).functional for one in panel.series)
 
     def time(self) -> Plot:
         seen = [process.us_per_op for point in self.points for process in point.processes]
-        seen += [point.us_per_op for seed in self.section.seeds for point in seed.points]
-        published = [p.threads for s in self.section.seeds for p in s.points if p.threads]
+        seen += [point.us_per_op for _, seed in self.seeds for point in seed.points]
+        published = [p.threads for _, s in self.seeds for p in s.points if p.threads]
         threads = sorted({*self.threads, *published})
         canvas = Canvas(threads, f"us per {self.panel.unit}", seen)
         self._seeds(canvas)
@@ -95,12 +95,12 @@ class _Plots:
         )
         if alone := [one.target for one, _, _ in self.each if _one_boot(one)]:
             caption += f" One boot, so without the variation between boots: {', '.join(alone)}."
-        if self.section.seeds:
+        if self.seeds:
             caption += " Grey, dashed: published numbers, of other machines."
         return Plot(f"Time per {self.panel.unit}", caption, canvas.finish())
 
     def _seeds(self, canvas: Canvas) -> None:
-        for number_, seed in enumerate(self.section.seeds):
+        for number_, seed in self.seeds:
             look, name = seed_look(number_), seed_name(self.index, number_)
             label = f"published: {seed.label}"
             stated = [(p.threads, p.us_per_op) for p in seed.points if p.threads is not None]

@@ -1,8 +1,8 @@
 """A report's cells as CSV: one row a cell, for a spreadsheet or another program.
 
 RFC 4180, UTF-8, a header line. Texts that a spreadsheet would take for a formula (they
-begin with = + - @, a tab or a carriage return) are preceded by an apostrophe; numbers stay
-numbers. What is not known is an empty field.
+begin with = + - @, a tab or a carriage return, after any spaces) are preceded by an
+apostrophe; numbers stay numbers. What is not known is an empty field.
 """
 
 from __future__ import annotations
@@ -94,6 +94,6 @@ def _ends(name: str, estimate: Estimate | None) -> Iterator[tuple[str, float | N
 
 
 def _safe(value: object) -> object:
-    if isinstance(value, str) and value.startswith(_FORMULA):
+    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA):
         return f"'{value}"
     return "" if value is None else value

@@ -19,6 +19,7 @@ from rich.text import Text
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.analysis.words import family_interval, interval, number, with_spread
+from labctl.report.chart import Line, chart
 from labctl.report.model import (
     EffectPoint,
     PairView,
@@ -29,26 +30,33 @@ from labctl.report.model import (
     SeedSeries,
     Series,
 )
+from labctl.report.palette import looks
+from labctl.report.panels import panels
 from labctl.report.words import exclusions, law
 
 _LABEL_WIDTH = 24
+_NARROW, _NARROW_LABEL_WIDTH = 64, 16  # below so many columns, for the numbers' sake
+_FEWEST_THREADS = 3  # for a chart
+_MOST_CHARTS = 2
 _CELL_WIDTH = 11  # "12.3 ±123%" and a space
 
 
 def print_report(model: ReportModel, console: Console) -> None:
     """Print the report to ``console``, within its width."""
-    for part in render(model, console.width):
+    utf = console.encoding.lower().startswith("utf")
+    for part in render(model, console.width, ascii_only=not utf):
         console.print(part)
 
 
-def render(model: ReportModel, width: int) -> Iterator[RenderableType]:
-    """The parts of the report, each fitting ``width`` columns."""
+def render(model: ReportModel, width: int, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """The parts of the report, each fitting ``width`` columns; ``ascii_only`` charts where
+    the output has no other characters."""
     for run in model.runs:
         yield _line(f"{'run' if run.label in ('', run.run) else run.label} {run.run}", "bold")
         yield _line(_design(run), "dim")
     yield from _verdicts(model)
     for section in model.sections:
-        yield from _section(model, section, width)
+        yield from _section(model, section, width, ascii_only)
     if not model.sections:
         yield _line("no complete result yet", "yellow")
     yield from _notes(model)
@@ -68,7 +76,9 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
         yield _line(model.no_pairs, "dim")
 
 
-def _section(model: ReportModel, section: Section, width: int) -> Iterator[RenderableType]:
+def _section(
+    model: ReportModel, section: Section, width: int, ascii_only: bool
+) -> Iterator[RenderableType]:
     title = f"\n{section.workload}: time per {section.unit}, us of wall time, by threads"
     yield _line(title, "bold cyan")
     if section.common_params:
@@ -78,6 +88,7 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
     yield _line(
         f"geometric mean; ± is half the width of its {model.level:.0%} interval", "dim italic"
     )
+    yield from _charts(model, section, width, ascii_only)
     if len(section.threads) > 1:
         yield _line("\ngrowth: T(N) / T(least number of threads)", "bold cyan")
         yield from _by_threads(
@@ -99,6 +110,34 @@ def _section(model: ReportModel, section: Section, width: int) -> Iterator[Rende
     yield from _expectations(section)
     if section.seeds:
         yield from _seeds(section, width)
+
+
+def _charts(model: ReportModel, section: Section, width: int, ascii_only: bool) -> Iterator[Text]:
+    """Times against threads, where there are enough of them to see a shape: a chart a panel,
+    the first few."""
+    names = [target.name for target in model.targets]
+    drawn = zip(section.series, looks(section.series, names), strict=True)
+    colours = {id(one): look.colour for one, look in drawn}
+    shown = [panel for panel in panels(section) if _counts(panel.series) >= _FEWEST_THREADS]
+    for panel in shown[:_MOST_CHARTS]:
+        of = f", {panel.name}" if panel.name else ""
+        yield _line(f"\nus per {panel.unit}{of}, against threads; both axes are logarithmic", "dim")
+        lines = [
+            Line(
+                f"{model.target(one.target).label} {one.program_label}".rstrip(),
+                colours[id(one)],
+                [(point.threads, point.time.value) for point in one.points],
+            )
+            for one in panel.series
+        ]
+        yield from chart(lines, width, ascii_only=ascii_only)
+    if len(shown) > _MOST_CHARTS:
+        yield _line(f"charts of {len(shown) - _MOST_CHARTS} more are on the page", "dim italic")
+
+
+def _counts(series: Iterable[Series]) -> int:
+    """How many numbers of threads there are."""
+    return len({point.threads for one in series for point in one.points})
 
 
 def _laws(section: Section) -> Iterator[RenderableType]:
@@ -145,11 +184,12 @@ def _by_threads(
 
 def _grid(rows: Sequence[_Row], threads: Sequence[int], width: int) -> Iterator[Table]:
     cell = max([_CELL_WIDTH, *(len(text) + 1 for _, cells in rows for text in cells.values())])
-    fitting = max(1, (width - _LABEL_WIDTH) // cell)
+    label_width = _LABEL_WIDTH if width >= _NARROW else _NARROW_LABEL_WIDTH
+    fitting = max(1, (width - label_width) // cell)
     each = math.ceil(len(threads) / math.ceil(len(threads) / fitting))
     for start in range(0, len(threads), each):
         table = _table()
-        table.add_column("", width=_LABEL_WIDTH - 1, overflow="fold")
+        table.add_column("", width=label_width - 1, overflow="fold")
         shown = threads[start : start + each]
         for count in shown:
             table.add_column(str(count), justify="right", width=cell - 1, no_wrap=True)

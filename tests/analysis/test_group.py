@@ -3,6 +3,8 @@ simulated machines whose truth is known."""
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,11 @@ import pytest
 from labctl.analysis import Run, beside, compare_runs, open_run
 from labctl.errors import ConfigError
 from labctl.report import build_report
+from labctl.report.figures import draw
+from labctl.report.markdown import escaped, render_markdown
+from labctl.report.panels import panels
+from labctl.report.table import render_csv
+from labctl.report.terminal import plain_lines, render
 from tests.conftest import InProcess
 
 LAB = """lab: nights
@@ -145,3 +152,18 @@ def test_runs_of_different_workloads_stand_beside_each_other(night: Night) -> No
             *one.header.workloads, *other.header.workloads
         ]  # fmt: skip
     assert compare_runs(*runs).comparisons == []
+
+
+def test_a_change_is_shown_in_every_form(night: Night) -> None:
+    model = build_report(compare_runs(night(1.0, 1), night(1.15, 2)))
+    (section,) = model.sections
+    assert {pair.subject for pair in section.pairs} == {"change"}
+    for pair in section.pairs:
+        assert escaped(pair.verdict.sentence) in render_markdown(model)
+    assert {row["run"] for row in csv.DictReader(io.StringIO(render_csv(model)))} == {
+        run.run for run in model.runs
+    }
+    shown = plain_lines(render(model, 80), 80)
+    assert shown.count("both axes are logarithmic") == 1
+    (panel,) = panels(section)
+    assert b"box (new)" in draw(model, section, panel, "svg")

@@ -172,6 +172,10 @@ def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:
     page = labctl.directory / "results" / run["run"] / "report.html"
     assert page.stat().st_size < 2_000_000
     json.loads(labctl("report", run["run"], "--json").stdout)
+    labctl("report", "--markdown", "r.md", "--figures", "png", "--csv", "r.csv")
+    assert (labctl.directory / "r.csv").read_text().count("\n") == 1 + 3 * 2
+    assert "eptest" in (labctl.directory / "r.md").read_text()
+    assert (labctl.directory / "r-1-eptest.png").is_file()
     again = labctl("sweep", "--resume", run["run"])
     assert "complete" in again.stderr
     for option in (("--dry-run",), ("--rounds", "1"), ("eptest",)):

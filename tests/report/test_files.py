@@ -7,6 +7,7 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -157,11 +158,81 @@ def test_a_picture_names_what_it_shows(model):
     assert ("functional" in " ".join(texts)) is emulated
 
 
+def texts_of(model, section, number=0):
+    root = ET.fromstring(draw(model, section, panels(section)[number], "svg"))
+    return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
+
+
+def test_a_picture_says_its_parameters_and_that_there_was_one_boot():
+    (section,) = (one := build_report(make_records(make_header(boots=1)))).sections
+    texts = texts_of(one, section)
+    assert sum(text.endswith("(one boot)") for text in texts) == len(section.series)
+    (section,) = (two := build_report(make_records(make_header(boots=2, rounds=2)))).sections
+    assert not any("one boot" in text for text in texts_of(two, section))
+
+
+def test_each_picture_is_titled_by_its_panel(model):
+    (section,) = model.sections
+    for number, panel in enumerate(panels(section)):
+        assert f"kqtest, {panel.name}" in texts_of(model, section, number)
+
+
+def test_a_ratio_of_machines_that_are_not_emulated_has_no_watermark(model):
+    (section,) = model.sections
+    assert [pair.functional for pair in section.pairs] == [False, False]
+    marks = texts_of(model, section).count("functional")
+    assert marks == 2, "time and growth show the emulated target, A(N) does not"
+
+
+def test_published_numbers_of_another_variant_are_not_drawn(model):
+    (section,) = model.sections
+    seed = section.seeds[0]
+    seeds = [seed.model_copy(update={"label": v, "variant": v}) for v in ("level", "oneshot")]
+    mixed = section.model_copy(update={"seeds": seeds})
+    for number, panel in enumerate(panels(mixed)):
+        drawn = [text for text in texts_of(model, mixed, number) if text.startswith("published")]
+        assert drawn == [f"published: {panel.name.removeprefix('rearm=')}"]
+
+
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend(model):
+    (section,) = model.sections
+    targets = [t.model_copy(update={"name": f"_{t.name}"}) for t in model.targets]
+    series = [one.model_copy(update={"target": f"_{one.target}"}) for one in section.series]
+    renamed = section.model_copy(update={"series": series, "pairs": []})
+    shown = texts_of(model.model_copy(update={"targets": targets}), renamed)
+    assert any(text.startswith("_metal") for text in shown)
+
+
+def test_pictures_can_be_found_from_a_text_with_any_name(model, tmp_path):
+    path = write_markdown(model, tmp_path / "night (2) 100%#.md")
+    for named in re.findall(r"!\[[^\]]+\]\(([^)\s]+)\)", path.read_text()):
+        assert (tmp_path / unquote(named)).is_file()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("text", ["https://evil.example", "www.evil.example", "@someone", "#1"])
+def test_no_text_becomes_a_link(text):
+    assert not re.search(r"(?<!\\)[@#]|://|www\.", escaped(text))
+
+
 def test_hostile_names_are_drawn_as_text(hostile_model):  # noqa: F811
     section = hostile_model.sections[0]
     root = ET.fromstring(draw(hostile_model, section, panels(section)[0], "svg"))
     assert not list(root.iter(f"{SVG}script"))
     assert any("<script>" in "".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+
+
+# -- cells without an interval -----------------------------------------------------------
+
+
+def test_one_sample_a_cell_claims_no_interval_in_any_form():
+    made = build_report(make_records(make_header(boots=1, rounds=1, batches=1)))
+    (section,) = made.sections
+    assert all(row["us_per_op_low"] == row["us_per_op_high"] == "" for row in rows(made))
+    table = next(line for line in render_markdown(made).splitlines() if "| metal: bare" in line)
+    assert "±" not in table
+    texts = texts_of(made, section)
+    assert not any("one boot" in text for text in texts), "no interval, no word on it"
 
 
 # -- what is checked before anything is computed -----------------------------------------
@@ -172,10 +243,19 @@ def test_where_a_form_cannot_be_written_is_said_before(tmp_path):
     Forms(good).check()
     for path, said in (
         (tmp_path / "none" / "r.csv", "no such directory"),
-        (tmp_path, "no regular file"),
-        (Path("/dev/null"), "no regular file"),
+        (tmp_path, "not a regular file"),
+        (Path("/dev/null"), "not a regular file"),
         (good, "the same file"),
         (tmp_path / "\udcff.csv", "not UTF-8"),
     ):
         with pytest.raises(ConfigError, match=said):
             Forms(good, csv=path).check()
+
+
+def test_every_column_of_the_csv_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text("utf-8")
+    table = text[text.index("| column | content |") :].split("\n\n")[0]
+    told = [
+        name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    ]
+    assert sorted(told) == sorted(COLUMNS)

@@ -210,15 +210,17 @@ def test_every_legend_entry_has_renderers_to_hide(html):
 
 def test_published_numbers_without_threads_are_shown_as_such():
     header = make_header(rounds=1)
+    asked = {"workload": "mmapsem", "params": {"lock": "nolock"}}
     executions = [
-        e.model_copy(update={"cell": e.cell.model_copy(update={"workload": "mmapsem"})})
-        for e in header.executions
+        e.model_copy(update={"cell": e.cell.model_copy(update=asked)}) for e in header.executions
     ]
     model = build_report(make_records(header.model_copy(update={"executions": executions})))
     text = plain_lines(render(model, 80), 80)
     assert "us, threads not stated" in text and "2165" in text
     html = render_page(model)
-    assert "not stated: 2165" in html and '"name":"seed-0-7"' in html
+    assert "not stated: 2165" in html
+    assert '"name":"seed-0-1"' in html and '"name":"seed-0-5"' in html
+    assert '"name":"seed-0-7"' not in html, "of another lock: in the table alone"
 
 
 def test_an_empty_run_has_a_page_without_scripts(tmp_path):
