@@ -34,6 +34,7 @@ def run(arguments: list[str]) -> int:
         export,
         images,
         lab,
+        nightly,
         plan,
         reports,
         show,

@@ -165,13 +165,15 @@ def view_of(path: Path, records: Iterable[Record]) -> JournalView:
     return JournalView(path, header, list(records))
 
 
-def create_run(results: Path, header: Header) -> Path:
-    """Make ``results/<run>/`` with a journal that holds its header: whole or not at all."""
+def create_run(results: Path, header: Header, first: Iterable[Record] = ()) -> Path:
+    """Make ``results/<run>/`` with a journal that holds its header and what is to stand right
+    after it: whole or not at all."""
     directory = results / header.run
     temporary = results / f".{header.run}.{os.getpid()}.tmp"
     try:
         temporary.mkdir(parents=True)
-        write_atomic(temporary / JOURNAL, header.model_dump_json() + "\n")
+        lines = [record.model_dump_json() + "\n" for record in (header, *first)]
+        write_atomic(temporary / JOURNAL, "".join(lines))
         temporary.rename(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,432 @@
+"""Walking through a night: up, measure, judge, measure again what stood out, report, gate.
+
+Each step is kept before the next begins (``record``), and does nothing where it is done
+already; so a night that was killed at any instant goes on by being called again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+from labctl import provision, session
+from labctl.analysis import Run, open_run
+from labctl.errors import ConfigError, InterruptedByUser, LabctlError, UnavailableError
+from labctl.images.catalogue import Recipe
+from labctl.lab import Lab
+from labctl.nightly import forms
+from labctl.nightly.baseline import Baseline, changing, read_baseline
+from labctl.nightly.compared import compared
+from labctl.nightly.gate import Measured, judge, new_baselines, once_more, references, why_new
+from labctl.nightly.record import Night, Outcome, nights, stamp
+from labctl.request import Request, reboot_seconds
+from labctl.session import REBOOT_TIMEOUT_S, Session
+from labctl.sweep.journal import JOURNAL, now, read_journal
+from labctl.sweep.records import CalibrationRecord
+from labctl.sweep.runner import Event
+from labctl.targets.base import Target
+from labctl.workloads import load_workloads
+
+LATEST = "latest"
+"""A link beside the nights' directories to the one that was finished last."""
+
+
+class Watch(Protocol):
+    """Who is told how a night goes."""
+
+    def say(self, text: str) -> None:
+        """A line of what is done next."""
+
+    def warn(self, text: str) -> None:
+        """A line that nobody should miss."""
+
+    def up(self, names: list[str]) -> None:
+        """Bring these targets up, and tell which do not come."""
+
+    def steps(self) -> AbstractContextManager[provision.Progress]:
+        """Show what several targets are doing."""
+
+    def measuring(self, opened: Session) -> AbstractContextManager[Callable[[Event], None]]:
+        """Show a run's events."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a night is to do.
+
+    Attributes:
+        request: what is measured; its seed is a new night's.
+        directory: where the nights' directories are.
+        limit_s: seconds that a process may take.
+    """
+
+    lab: Lab
+    catalogue: Mapping[str, Recipe]
+    request: Request
+    directory: Path
+    limit_s: int = 120
+
+    @property
+    def digest(self) -> str:
+        """Of what is measured and how, but for the seed."""
+        r = self.request
+        design = replace(r.design, seed=0)
+        params = {name: list(values) for name, values in r.params.items()}
+        threads = None if r.threads is None else list(r.threads)
+        told = [list(r.workloads), list(r.targets), threads, params, design.__dict__]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def spend(asked: Asked, watch: Watch) -> Night:
+    """A whole night, or the rest of one that was not finished.
+
+    Raises:
+        UnavailableError: nothing could be measured, or another night is going on here.
+        ConfigError: what is asked makes no sense.
+        InterruptedByUser: stopped by a signal; another call goes on.
+    """
+    with _alone(asked.directory):
+        night = _opened(asked, watch)
+        try:
+            return _Walk(asked, watch, night).walk()
+        except _OtherTargetError as error:
+            watch.warn(f"night {night.night} cannot go on: {error.told}; a new one begins")
+            _give_up(asked.directory, night, str(error.told))
+            return _Walk(asked, watch, _begun(asked)).walk()
+
+
+def accept(lab: Lab, directory: Path) -> Night:
+    """Make the latest night's measurement the baseline of all that it measured.
+
+    Raises:
+        ConfigError: there is no finished night, or its run is gone.
+    """
+    with _alone(directory):
+        found = [night for path in nights(directory) if (night := Night.read(path)).finished]
+        found = [night for night in found if night.outcome != "given up"]
+        if not found:
+            raise ConfigError(
+                "there is no finished night", where=str(directory), hint="labctl nightly"
+            )
+        night = found[-1]
+        lost = night.missing or {}
+        run = open_run(lab.results_dir / night.run)
+        taken = [r for r in references(run, "accepted") if r.target not in lost]
+        with changing(lab.results_dir) as baseline:
+            baseline.take(taken)
+        changes = [f"{r.target}, {r.workload}: accepted as the baseline" for r in taken]
+        told = list(dict.fromkeys([*night.changes, *changes]))
+        night = night.model_copy(update={"changes": told})
+        night.write(directory / night.night)
+        return night
+
+
+def kept_runs(lab: Lab, directory: Path) -> dict[str, str]:
+    """Runs that must stay, and why: those that the baseline refers to, and the latest night's,
+    which may still be gone on with or accepted.
+
+    Raises:
+        ConfigError: the baseline or a night's record is damaged.
+    """
+    kept: dict[str, str] = {}
+    for path in nights(directory)[-1:]:
+        night = Night.read(path)
+        kept |= dict.fromkeys((night.run, night.again), "the latest night's")
+    return kept | dict.fromkeys(read_baseline(lab.results_dir).runs, "the baseline refers to it")
+
+
+# -- beginning and going on ---------------------------------------------------------------
+
+
+class _OtherTargetError(Exception):
+    """A target is no longer what the night began with."""
+
+    def __init__(self, told: ConfigError) -> None:
+        super().__init__(str(told))
+        self.told = told
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(directory / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UnavailableError(
+            "another labctl nightly is at work here", where=str(directory), hint="wait for it"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _opened(asked: Asked, watch: Watch) -> Night:
+    """The night to go on with, or a new one."""
+    for path in nights(asked.directory)[-1:]:
+        night = Night.read(path)
+        if night.finished:
+            break
+        if night.goes_on(datetime.now(UTC)) and night.asked == asked.digest:
+            watch.say(f"going on with the night {night.night}")
+            return night
+        why = "it is too old" if night.asked == asked.digest else "another one is asked for now"
+        watch.warn(f"night {night.night} was not finished, and is given up: {why}")
+        _give_up(asked.directory, night, why)
+    return _begun(asked)
+
+
+def _begun(asked: Asked) -> Night:
+    at = datetime.now(UTC)
+    name, number = stamp(at), 2
+    while (asked.directory / name).exists() or (_results(asked) / f"{name}-nightly").exists():
+        name, number = f"{stamp(at)}-{number}", number + 1
+    night = Night(
+        night=name,
+        begun=at.isoformat(timespec="seconds"),
+        asked=asked.digest,
+        seed=asked.request.design.seed,
+        margin=asked.lab.margin,
+        baseline=list(read_baseline(_results(asked)).references.values()),
+        run=f"{name}-nightly",
+        again=f"{name}-nightly-again",
+    )
+    night.write(asked.directory / name)
+    return night
+
+
+def _give_up(directory: Path, night: Night, why: str) -> None:
+    ended = {"finished": now(), "outcome": "given up", "why": why}
+    night.model_copy(update=ended).write(directory / night.night)
+
+
+def _results(asked: Asked) -> Path:
+    return asked.lab.results_dir
+
+
+# -- the walk -------------------------------------------------------------------------------
+
+
+class _Walk:
+    """One night's steps."""
+
+    def __init__(self, asked: Asked, watch: Watch, night: Night) -> None:
+        self._asked, self._watch, self._night = asked, watch, night
+        self._lab = asked.lab
+        self._baseline = Baseline()
+        self._baseline.take(night.baseline)
+        self._is_up = False
+
+    def walk(self) -> Night:
+        """Everything that is left to do."""
+        if self._night.missing is None:
+            lost = self._measure(self._night.run, self._request())
+            self._keep(missing=lost)
+        measured = self._measured(self._night.run)
+        wanted = once_more(measured, self._night.margin)
+        if wanted and self._night.again_missing is None:
+            self._keep(again_missing=self._measure_again(measured, wanted))
+        again = (
+            self._measured(self._night.again) if wanted and self._has(self._night.again) else None
+        )
+        return self._finish(measured, again)
+
+    def _keep(self, **values: object) -> None:
+        self._night = self._night.model_copy(update=values)
+        self._night.write(self._directory)
+
+    @property
+    def _directory(self) -> Path:
+        return self._asked.directory / self._night.night
+
+    def _has(self, run: str) -> bool:
+        return (self._lab.results_dir / run / JOURNAL).is_file()
+
+    # -- measuring
+
+    def _request(self) -> Request:
+        design = replace(self._asked.request.design, seed=self._night.seed)
+        return replace(
+            self._asked.request,
+            design=design,
+            run=self._night.run,
+            named=False,
+            operations=self._operations(),
+        )
+
+    def _operations(self) -> dict[str, CalibrationRecord]:
+        """Batches are as long as the baseline's were, in operations."""
+        wanted = {(r.target, r.workload): r.run for r in self._night.baseline}
+        found: dict[str, CalibrationRecord] = {}
+        for run in sorted(set(wanted.values())):
+            if not self._has(run):
+                continue
+            view = read_journal(self._lab.results_dir / run, samples=False)
+            if view.header.min_batch_ms != self._asked.request.design.min_batch_ms:
+                continue
+            keys = {
+                e.cell.key
+                for e in view.executions
+                if wanted.get((e.cell.target, e.cell.workload)) == run
+            }
+            found |= {key: r for key, r in view.calibrations.items() if key in keys}
+        return found
+
+    def _measure(self, run: str, request: Request) -> dict[str, str]:
+        """Measure a run, or the rest of it; targets that were lost, and why."""
+        if (
+            self._has(run)
+            and not read_journal(self._lab.results_dir / run, samples=False).pending()
+        ):
+            return {}
+        self._up(request.targets)
+        opened = self._session(run, request)
+        for text in opened.notices:
+            self._watch.warn(text)
+        with self._watch.measuring(opened) as on_event:
+            outcome = opened.run(on_event=on_event, limit_s=self._asked.limit_s)
+        if outcome.stopped:
+            raise InterruptedByUser(
+                "stopped; what was measured is kept", hint="labctl nightly goes on with this night"
+            )
+        try:
+            session.conclude(opened, outcome)
+        except UnavailableError:
+            raise
+        except LabctlError:
+            pass  # cells that failed and targets that were lost are judged with the rest
+        known = set(opened.journal.view.header.missing)
+        return {name: e.message for name, e in outcome.lost.items() if name not in known}
+
+    def _session(self, run: str, request: Request) -> Session:
+        if self._has(run):
+            try:
+                return session.resume(self._lab, run, self._asked.catalogue)
+            except ConfigError as error:
+                raise _OtherTargetError(error) from None
+        with self._watch.steps() as progress:
+            return session.start(self._lab, request, self._asked.catalogue, progress=progress)
+
+    def _up(self, names: Collection[str]) -> None:
+        if not self._is_up:
+            self._watch.up(list(names))
+            self._is_up = True
+
+    def _measure_again(self, measured: Measured, wanted: frozenset[str]) -> dict[str, str]:
+        """Measure just these cells once more, in another boot where there may be one."""
+        cells = [cell for cell in measured.cells() if cell.key in wanted]
+        names = list(dict.fromkeys(cell.target for cell in cells))
+        count = f"{len(cells)} cells" if len(cells) > 1 else "one cell"
+        self._watch.say(f"measuring {count} of {', '.join(names)} again")
+        first = self._request()
+        request = replace(
+            first,
+            targets=names,
+            run=self._night.again,
+            only=wanted,
+            design=replace(first.design, seed=first.design.seed + 1),
+            operations=read_journal(
+                self._lab.results_dir / self._night.run, samples=False
+            ).calibrations,
+        )
+        try:
+            if not self._has(self._night.again):
+                self._up(names)
+                self._reboot(names)
+            return self._measure(self._night.again, request)
+        except UnavailableError as error:
+            self._watch.warn(f"nothing can be measured again: {error}")
+            return dict.fromkeys(names, error.message)
+
+    def _reboot(self, names: Collection[str]) -> None:
+        """Another boot of the targets that may be rebooted; one that does not come back is
+        found missing by what follows."""
+        allowed = [name for name in names if name in reboot_seconds(self._lab, names)]
+        if not allowed:
+            return
+        with self._watch.steps() as progress:
+            found = provision.ready(self._lab, allowed, self._asked.catalogue, progress=progress)
+            for name, target in found.items():
+                if not isinstance(target, LabctlError):
+                    progress(name, "rebooting")
+                    self._rebooted(target)
+
+    def _rebooted(self, target: Target) -> None:
+        try:
+            provision.reboot(self._lab, target, self._asked.catalogue, timeout=REBOOT_TIMEOUT_S)
+        except LabctlError as error:
+            self._watch.warn(f"{target.name}: not rebooted: {error.message}")
+        finally:
+            target.close()
+
+    # -- judging and reporting
+
+    def _measured(self, name: str) -> Measured:
+        run = open_run(self._lab.results_dir / name)
+        return Measured(run, compared(run, self._baseline, self._lab.results_dir))
+
+    def _finish(self, measured: Measured, again: Measured | None) -> Night:
+        night, run = self._night, measured.run
+        there = [r for r in self._baseline.runs if self._has(r)]
+        taken = new_baselines(run, self._baseline, there)
+        lost = night.missing or {}
+        taken = {key: r for key, r in taken.items() if r.target not in lost}
+        why = {key: why_new(r, self._baseline.of(*key)) for key, r in taken.items()}
+        cells = judge(
+            measured,
+            again,
+            baseline=self._baseline,
+            new=why,
+            lost=lost,
+            again_lost=night.again_missing or {},
+            margin=night.margin,
+        )
+        changes = [
+            f"{target}, {workload}: tonight's run is the new baseline: {text}"
+            for (target, workload), text in why.items()
+        ]
+        done = night.model_copy(update={"cells": cells, "changes": changes})
+        done = done.model_copy(update={"outcome": outcome_of(done), "finished": now()})
+        runs = [run, *([again.run] if again else [])]
+        forms.write(done, runs, self._bases(), self._directory, load_workloads())
+        with changing(self._lab.results_dir) as baseline:
+            baseline.take(taken.values())
+        done.write(self._directory)
+        _link(self._asked.directory, done.night)
+        return done
+
+    def _bases(self) -> dict[str, Run]:
+        return {
+            name: open_run(self._lab.results_dir / name)
+            for name in sorted(self._baseline.runs)
+            if self._has(name)
+        }
+
+
+def outcome_of(night: Night) -> Outcome:
+    """What a night comes to, the worst first."""
+    if night.having("slower"):
+        return "regressed"
+    if night.having("failed"):
+        return "failed"
+    if night.having("missing", "not measured again"):
+        return "partial"
+    return "passed"
+
+
+def _link(directory: Path, name: str) -> None:
+    """``latest`` leads to the night that was finished last."""
+    temporary = directory / ".latest.new"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(name)
+    temporary.rename(directory / LATEST)
