@@ -37,6 +37,7 @@ def run(arguments: list[str]) -> int:
         nightly,
         plan,
         reports,
+        runs,
         show,
         sweeps,
     )

@@ -44,10 +44,10 @@ def nightly(
         str | None, typer.Option(metavar="NAME,...", help="Targets [default: all of the lab].")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, max=1_000, help="Processes a cell and boot.")
+        int | None, typer.Option(min=1, max=1_000, help="Processes a cell and boot [default: 4].")
     ] = None,
     boots: Annotated[
-        int | None, typer.Option(min=1, max=1_000, help="Boots of each guest.")
+        int | None, typer.Option(min=1, max=1_000, help="Boots of each guest [default: 6].")
     ] = None,
     batches: Annotated[
         int | None, typer.Option(min=1, max=1_000, help="Measured batches a process.")
@@ -85,7 +85,7 @@ def nightly(
     from labctl.nightly import night as nights
 
     found = state(context)
-    where = _directory(found.lab, directory)
+    where = nights.directory_of(found.lab, directory)
     if accept:
         _refuse_with_accept(context)
         done = nights.accept(found.lab, where)
@@ -111,14 +111,6 @@ def nightly(
     _gate(done, where)
 
 
-def _directory(lab: Lab, given: Path | None) -> Path:
-    if given is not None:
-        return given
-    if lab.nightly and lab.nightly.directory:
-        return lab.beside(lab.nightly.directory)
-    return lab.results_dir / "nightly"
-
-
 def _asked(lab: Lab, given: Asked, design: dict[str, int | None]) -> Asked:
     """The options with the lab file's where they do not say otherwise."""
     if lab.nightly is None and not given.workloads:
@@ -127,8 +119,11 @@ def _asked(lab: Lab, given: Asked, design: dict[str, int | None]) -> Asked:
             where=str(lab.path),
             hint="name one, or give the lab file the key nightly: {workloads: [kqtest]}",
         )
+    from labctl.nightly.night import NIGHTLY
+
     own = lab.nightly
-    chosen = own.design.model_dump(exclude_none=True) if own else {}
+    chosen: dict[str, int] = {"boots": NIGHTLY.boots, "rounds": NIGHTLY.rounds}
+    chosen |= own.design.model_dump(exclude_none=True) if own else {}
     chosen |= {name: value for name, value in design.items() if value is not None}
     values = dict(given.__dict__)
     if own:

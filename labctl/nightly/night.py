@@ -31,11 +31,15 @@ from labctl.nightly.record import Night, Outcome, nights, stamp
 from labctl.request import Request, reboot_seconds
 from labctl.session import REBOOT_TIMEOUT_S, Session
 from labctl.sweep.journal import JOURNAL, now, read_journal
+from labctl.sweep.plan import Design
 from labctl.sweep.records import CalibrationRecord
 from labctl.sweep.runner import Event
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
 
+NIGHTLY = Design(boots=6, rounds=4)
+"""A night's design where nothing else is asked: with several boots an interval covers what
+differs between boots, and one is not compared with another's chance (docs/nightly.md)."""
 LATEST = "latest"
 """A link beside the nights' directories to the one that was finished last."""
 
@@ -84,6 +88,15 @@ class Asked:
         threads = None if r.threads is None else list(r.threads)
         told = [list(r.workloads), list(r.targets), threads, params, design.__dict__]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def directory_of(lab: Lab, given: Path | None) -> Path:
+    """Where the nights' directories are: as given, as the lab file says, or ``results/nightly``."""
+    if given is not None:
+        return given
+    if lab.nightly and lab.nightly.directory:
+        return lab.beside(lab.nightly.directory)
+    return lab.results_dir / "nightly"
 
 
 def spend(asked: Asked, watch: Watch) -> Night:
@@ -334,7 +347,7 @@ class _Walk:
             targets=names,
             run=self._night.again,
             only=wanted,
-            design=replace(first.design, seed=first.design.seed + 1),
+            design=again_design(first.design),
             operations=read_journal(
                 self._lab.results_dir / self._night.run, samples=False
             ).calibrations,
@@ -411,6 +424,11 @@ class _Walk:
             for name in sorted(self._baseline.runs)
             if self._has(name)
         }
+
+
+def again_design(design: Design) -> Design:
+    """The design of the second measurement: few cells, so each can have twice the rounds."""
+    return replace(design, rounds=2 * design.rounds, seed=design.seed + 1)
 
 
 def outcome_of(night: Night) -> Outcome:

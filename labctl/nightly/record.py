@@ -13,6 +13,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from labctl.analysis.words import number
 from labctl.errors import ConfigError
 from labctl.nightly.baseline import Reference
 from labctl.paths import write_atomic
@@ -41,8 +42,9 @@ class Ratio(_Part):
     high: float | None
 
     def __str__(self) -> str:
-        ends = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
-        return f"{self.value:.3g}{ends}"
+        if self.low is None or self.high is None:
+            return number(self.value)
+        return f"{number(self.value)} [{number(self.low)}, {number(self.high)}]"
 
 
 class CellResult(_Part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from labctl.nightly.record import CellResult, Night, Ratio, State
+from labctl.nightly.record import CellResult, Night, State
 
 _TOLD: dict[State, str] = {
     "same": "as in the baseline, to within the margin",
@@ -37,7 +37,7 @@ def sentence(cell: CellResult) -> str:
     """All that is known of a cell, without its name."""
     said = _TOLD[cell.state]
     if cell.ratio is not None:
-        said += f": {_times(cell.ratio)}"
+        said += f": it takes {cell.ratio} times as long"
     if cell.again is not None:
         said += f", measured again {cell.again} times"
     return f"{said}: {cell.reason}" if cell.reason else said
@@ -127,10 +127,6 @@ def _table(cells: Sequence[CellResult]) -> list[str]:
         )
         lines.append("| " + " | ".join(_md(part) for part in parts) + " |")
     return lines
-
-
-def _times(ratio: Ratio) -> str:
-    return f"{ratio} times its time"
 
 
 def _md(text: str) -> str:
