@@ -6,7 +6,7 @@ run that they come from, so that every form of a report shows which is which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -46,6 +46,17 @@ def beside(run: Run, others: Mapping[str, Run]) -> Run:
     """A run with others beside it in the same tables and figures; only its own pairs are
     compared. ``others`` are labelled by their keys."""
     return _Group({"": run, **others})
+
+
+def changes(runs: Mapping[str, Run], of: Sequence[tuple[str, str, str]]) -> Run:
+    """Any number of runs, and what changed from some to others.
+
+    Args:
+        runs: by their labels; margin and seed are the first's.
+        of: target, label of the new run, label of the old one; both have the target.
+    """
+    pairs = [Pair(labelled(name, new), labelled(name, old), "change") for name, new, old in of]
+    return _Changes(runs, pairs)
 
 
 class _Group(Run):
@@ -127,6 +138,19 @@ class _Group(Run):
         ]
         order = list(dict.fromkeys(curve.workload for curve in found))
         return sorted(found, key=lambda curve: order.index(curve.workload))
+
+
+class _Changes(_Group):
+    """Runs with pairs of their own."""
+
+    def __init__(self, runs: Mapping[str, Run], pairs: Sequence[Pair]) -> None:
+        super().__init__(runs)
+        self._chosen = list(pairs)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Those that were given."""
+        return self._chosen
 
 
 class _Change(_Group):

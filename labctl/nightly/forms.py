@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from labctl.analysis import Run
@@ -11,27 +11,22 @@ from labctl.nightly.junit import to_junit
 from labctl.nightly.record import Night
 from labctl.nightly.words import headline, notable, summary
 from labctl.paths import write_atomic
-from labctl.report import build_report, to_json, write_page
+from labctl.report import build_report, to_json
+from labctl.report.forms import Forms
 from labctl.workloads import Workload
 
 
-def write(
-    night: Night,
-    runs: Sequence[Run],
-    bases: Mapping[str, Run],
-    directory: Path,
-    workloads: Mapping[str, Workload],
-) -> None:
+def write(night: Night, runs: Run, directory: Path, workloads: Mapping[str, Workload]) -> None:
     """Write report.html, report.json, summary.md and junit.xml.
 
     Args:
-        runs: the night's measurement, and the second one where there is one.
-        bases: the runs of the baseline, by name.
+        runs: the night's and its baseline's, as one (labctl.nightly.compared).
     """
-    model = build_report(runs[0], workloads=workloads)
-    said = [f"Night {night.night}: {headline(night)}", *notable(night)]
-    model = model.model_copy(update={"notes": [*(plain(text) for text in said), *model.notes]})
-    write_page(model, directory / "report.html")
+    model = build_report(runs, workloads=workloads)
+    said = [f"Night {night.night}: {headline(night)}", *notable(night), *night.changes]
+    notes = [*(plain(text) for text in said), *model.notes]
+    model = model.model_copy(update={"title": f"Night {night.night}", "notes": notes})
+    Forms(directory / "report.html").write(model)
     write_atomic(directory / "report.json", to_json(model) + "\n")
     write_atomic(directory / "summary.md", summary(night))
     write_atomic(directory / "junit.xml", to_junit(night))

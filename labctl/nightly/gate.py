@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from labctl.analysis.run import Run
-from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
 from labctl.nightly.baseline import Baseline, Reference, changes, system_of
 from labctl.nightly.record import CellResult, Ratio, State
@@ -62,19 +61,6 @@ class Measured:
         return sorted(
             found.values(), key=lambda c: (c.workload, c.target, params_text(c.params), c.threads)
         )
-
-
-def seen_in(comparisons: Iterable[Comparison], target: str) -> dict[Place, Seen]:
-    """What the comparisons of one target with its baseline say, cell by cell."""
-    found = {}
-    for c in comparisons:
-        barred = "; ".join(c.barred)
-        causes = tuple(plain(f"{d.key} {d.other} -> {d.one}") for d in c.confounders)
-        curve, level = c.one_curve, c.effects.level
-        for threads, estimate in zip(level.threads, level.estimates, strict=True):
-            place = (target, curve.workload, curve.params_text, threads)
-            found[place] = Seen(estimate, barred, causes)
-    return found
 
 
 def place_of(cell: Cell) -> Place:

@@ -25,7 +25,7 @@ from labctl.images.catalogue import Recipe
 from labctl.lab import Lab
 from labctl.nightly import forms
 from labctl.nightly.baseline import Baseline, changing, read_baseline
-from labctl.nightly.compared import compared
+from labctl.nightly.compared import View, view
 from labctl.nightly.gate import Measured, judge, new_baselines, once_more, references, why_new
 from labctl.nightly.record import Night, Outcome, nights, stamp
 from labctl.request import Request, reboot_seconds
@@ -245,14 +245,16 @@ class _Walk:
         if self._night.missing is None:
             lost = self._measure(self._night.run, self._request())
             self._keep(missing=lost)
-        measured = self._measured(self._night.run)
+        run, bases = self._open(self._night.run), self._bases()
+        measured = Measured(run, view(run, None, self._baseline, bases).seen)
         wanted = once_more(measured, self._night.margin)
         if wanted and self._night.again_missing is None:
             self._keep(again_missing=self._measure_again(measured, wanted))
-        again = (
-            self._measured(self._night.again) if wanted and self._has(self._night.again) else None
-        )
-        return self._finish(measured, again)
+        if not wanted or not self._has(self._night.again):
+            return self._finish(view(run, None, self._baseline, bases), measured, None)
+        again = self._open(self._night.again)
+        seen = view(run, again, self._baseline, bases)
+        return self._finish(seen, Measured(run, seen.seen), Measured(again, seen.again))
 
     def _keep(self, **values: object) -> None:
         self._night = self._night.model_copy(update=values)
@@ -384,11 +386,10 @@ class _Walk:
 
     # -- judging and reporting
 
-    def _measured(self, name: str) -> Measured:
-        run = open_run(self._lab.results_dir / name)
-        return Measured(run, compared(run, self._baseline, self._lab.results_dir))
+    def _open(self, name: str) -> Run:
+        return open_run(self._lab.results_dir / name)
 
-    def _finish(self, measured: Measured, again: Measured | None) -> Night:
+    def _finish(self, seen: View, measured: Measured, again: Measured | None) -> Night:
         night, run = self._night, measured.run
         there = [r for r in self._baseline.runs if self._has(r)]
         taken = new_baselines(run, self._baseline, there)
@@ -410,8 +411,7 @@ class _Walk:
         ]
         done = night.model_copy(update={"cells": cells, "changes": changes})
         done = done.model_copy(update={"outcome": outcome_of(done), "finished": now()})
-        runs = [run, *([again.run] if again else [])]
-        forms.write(done, runs, self._bases(), self._directory, load_workloads())
+        forms.write(done, seen.whole, self._directory, load_workloads())
         with changing(self._lab.results_dir) as baseline:
             baseline.take(taken.values())
         done.write(self._directory)
@@ -419,11 +419,7 @@ class _Walk:
         return done
 
     def _bases(self) -> dict[str, Run]:
-        return {
-            name: open_run(self._lab.results_dir / name)
-            for name in sorted(self._baseline.runs)
-            if self._has(name)
-        }
+        return {name: self._open(name) for name in sorted(self._baseline.runs) if self._has(name)}
 
 
 def again_design(design: Design) -> Design:
