@@ -164,10 +164,11 @@ class _Told:
     def warn(self, text: str) -> None:
         self._found.output.warn(text)
 
-    def up(self, names: list[str]) -> None:
+    def up(self, names: list[str]) -> dict[str, LabctlError]:
         from labctl.cli.lab import bring_up
 
-        bring_up(self._found, names, timeout=180)
+        results = bring_up(self._found, names, timeout=180)
+        return {name: result.error for name, result in results.items() if result.error}
 
     def steps(self) -> contextlib.AbstractContextManager[provision.Progress]:
         return self._steps()

@@ -203,7 +203,7 @@ def new_baselines(
 def references(run: Run, why: str) -> list[Reference]:
     """A run as the baseline of all that it measured."""
     header = run.header
-    keys = dict.fromkeys((e.cell.target, e.cell.workload) for e in header.executions)
+    keys = sorted({(e.cell.target, e.cell.workload) for e in header.executions})
     return [
         Reference.model_validate(
             {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,9 +18,16 @@ from typing import Protocol
 
 from filelock import FileLock, Timeout
 
-from labctl import provision, session
+from labctl import guests, provision, session
 from labctl.analysis import Run, open_run
-from labctl.errors import ConfigError, InterruptedByUser, LabctlError, UnavailableError
+from labctl.errors import (
+    ConfigError,
+    InterruptedByUser,
+    LabctlError,
+    MeasurementError,
+    PartialError,
+    UnavailableError,
+)
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab
 from labctl.nightly import forms
@@ -40,6 +47,7 @@ from labctl.workloads import load_workloads
 NIGHTLY = Design(boots=6, rounds=4)
 """A night's design where nothing else is asked: with several boots an interval covers what
 differs between boots, and one is not compared with another's chance (docs/nightly.md)."""
+DOWN_TIMEOUT_S = 60.0
 LATEST = "latest"
 """A link beside the nights' directories to the one that was finished last."""
 
@@ -53,8 +61,8 @@ class Watch(Protocol):
     def warn(self, text: str) -> None:
         """A line that nobody should miss."""
 
-    def up(self, names: list[str]) -> None:
-        """Bring these targets up, and tell which do not come."""
+    def up(self, names: list[str]) -> Mapping[str, LabctlError]:
+        """Bring these targets up; errors of those that do not come."""
 
     def steps(self) -> AbstractContextManager[provision.Progress]:
         """Show what several targets are doing."""
@@ -299,12 +307,14 @@ class _Walk:
 
     def _measure(self, run: str, request: Request) -> dict[str, str]:
         """Measure a run, or the rest of it; targets that were lost, and why."""
-        if (
-            self._has(run)
-            and not read_journal(self._lab.results_dir / run, samples=False).pending()
-        ):
+        begun = self._has(run)
+        if begun and not read_journal(self._lab.results_dir / run, samples=False).pending():
             return {}
-        self._up(request.targets)
+        request, absent = self._there(request)
+        if begun:
+            absent = {}  # whoever has something left to do is found missing by going on
+        elif run == self._night.run:
+            self._keep(not_up=absent)
         opened = self._session(run, request)
         for text in opened.notices:
             self._watch.warn(text)
@@ -314,14 +324,29 @@ class _Walk:
             raise InterruptedByUser(
                 "stopped; what was measured is kept", hint="labctl nightly goes on with this night"
             )
-        try:
+        # Cells that failed and targets that were lost are judged with the rest.
+        with contextlib.suppress(MeasurementError, PartialError):
             session.conclude(opened, outcome)
-        except UnavailableError:
-            raise
-        except LabctlError:
-            pass  # cells that failed and targets that were lost are judged with the rest
-        known = set(opened.journal.view.header.missing)
-        return {name: e.message for name, e in outcome.lost.items() if name not in known}
+        known = opened.journal.view.header.missing
+        lost = {name: e.message for name, e in outcome.lost.items() if name not in known}
+        return absent | lost
+
+    def _there(self, request: Request) -> tuple[Request, dict[str, str]]:
+        """The request without the targets that do not come up, and why these do not.
+
+        Raises:
+            UnavailableError: none of them does.
+        """
+        errors = self._up(request.targets)
+        names = [name for name in request.targets if name not in errors]
+        absent = {name: error.message for name, error in errors.items()}
+        if not names:
+            raise UnavailableError(
+                "no target came up",
+                detail="\n".join(f"{name}: {why}" for name, why in absent.items()),
+                hint=next(iter(errors.values())).hint,
+            )
+        return replace(request, targets=names), absent
 
     def _session(self, run: str, request: Request) -> Session:
         if self._has(run):
@@ -332,10 +357,22 @@ class _Walk:
         with self._watch.steps() as progress:
             return session.start(self._lab, request, self._asked.catalogue, progress=progress)
 
-    def _up(self, names: Collection[str]) -> None:
-        if not self._is_up:
-            self._watch.up(list(names))
-            self._is_up = True
+    def _up(self, names: Sequence[str]) -> dict[str, LabctlError]:
+        """Bring targets up as the lab file says; errors of those that do not come.
+
+        A guest that runs otherwise (its command line was changed, say) is stopped first.
+        """
+        if self._is_up:
+            return {}
+        errors = dict(self._watch.up(list(names)))
+        other = [name for name, e in errors.items() if isinstance(e, guests.DiffersError)]
+        if other:
+            self._watch.say(f"starting anew, as the lab file says: {', '.join(other)}")
+            provision.down(self._lab, other, timeout=DOWN_TIMEOUT_S)
+            errors = {n: e for n, e in errors.items() if n not in other}
+            errors |= self._watch.up(other)
+        self._is_up = True
+        return errors
 
     def _measure_again(self, measured: Measured, wanted: frozenset[str]) -> dict[str, str]:
         """Measure just these cells once more, in another boot where there may be one."""
@@ -393,7 +430,7 @@ class _Walk:
         night, run = self._night, measured.run
         there = [r for r in self._baseline.runs if self._has(r)]
         taken = new_baselines(run, self._baseline, there)
-        lost = night.missing or {}
+        lost = (night.missing or {}) | night.not_up
         taken = {key: r for key, r in taken.items() if r.target not in lost}
         why = {key: why_new(r, self._baseline.of(*key)) for key, r in taken.items()}
         cells = judge(

@@ -96,6 +96,7 @@ class Night(_Part):
         baseline: the references as they were when it began: it goes on with them.
         run, again: names of the runs, made or to be made, of the measurement and of the second
             one of what stood out.
+        not_up: targets that did not come up, and why.
         missing: targets that were lost while measuring; None until the measurement is through.
             ``again_missing`` likewise, of the second.
         outcome: "" until it is finished.
@@ -112,6 +113,7 @@ class Night(_Part):
     baseline: list[Reference] = []
     run: str
     again: str
+    not_up: dict[str, str] = {}
     missing: dict[str, str] | None = None
     again_missing: dict[str, str] | None = None
     finished: str = ""

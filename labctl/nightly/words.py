@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from labctl.nightly.record import CellResult, Night, State
+from labctl.report.markdown import escaped
 
 _TOLD: dict[State, str] = {
     "same": "as in the baseline, to within the margin",
@@ -20,6 +20,21 @@ _TOLD: dict[State, str] = {
     "failed once": "failed once",
     "missing": "not measured",
 }
+_COUNTED: dict[State, tuple[str, str]] = {
+    "slower": ("is slower than the baseline, twice", "are slower than the baseline, twice"),
+    "failed": ("failed", "failed"),
+    "missing": ("was missing", "were missing"),
+    "not measured again": (
+        "looked slower and could not be measured again",
+        "looked slower and could not be measured again",
+    ),
+    "faster": ("is faster", "are faster"),
+    "not confirmed": ("looked slower once and not twice", "looked slower once and not twice"),
+    "cannot tell": ("cannot be told", "cannot be told"),
+    "new baseline": ("has tonight's as its new baseline", "have tonight's as their new baseline"),
+    "no baseline": ("has no baseline", "have no baseline"),
+}
+"""What is said of one cell (one target, of "missing"), and of several."""
 _FIRST: tuple[State, ...] = (
     "slower",
     "failed",
@@ -30,7 +45,6 @@ _FIRST: tuple[State, ...] = (
     "faster",
 )
 """States that a reader should see first, in this order."""
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:])")
 
 
 def sentence(cell: CellResult) -> str:
@@ -45,24 +59,36 @@ def sentence(cell: CellResult) -> str:
 
 def headline(night: Night) -> str:
     """The night in one sentence."""
-    counts = _counts(night, "slower", "failed", "missing", "not measured again")
+    bad = "; ".join(_counts(night, "slower", "failed", "missing", "not measured again"))
     if night.outcome == "given up":
         return f"The night was given up: {night.why}"
     if night.outcome == "regressed":
-        return f"Regressed: {counts}"
+        return f"Regressed: {bad}"
     if night.outcome == "failed":
-        return f"Failed: {counts}"
+        return f"Failed: {bad}"
     if night.outcome == "partial":
-        return f"Nothing regressed, but not all was measured: {counts}"
-    told = _counts(night, "faster", "not confirmed", "cannot tell", "new baseline", "no baseline")
+        return f"Nothing regressed, but not all was measured: {bad}"
     compared = len(night.having("same", "faster", "not confirmed", "cannot tell"))
-    what = f"of {compared} cells none is slower than the baseline" if compared else "no comparison"
-    return f"Passed: {what}" + (f" ({told})" if told else "")
+    more = _counts(night, "faster", "not confirmed", "cannot tell", "new baseline", "no baseline")
+    if compared == 1:
+        more.insert(0, "the one cell compared is not slower than the baseline")
+    elif compared:
+        more.insert(0, f"of {compared} cells compared none is slower than the baseline")
+    return f"Passed: {'; '.join(more)}"
 
 
-def _counts(night: Night, *states: State) -> str:
-    numbers = [(state, len(night.having(state))) for state in states]
-    return ", ".join(f"{number} {state}" for state, number in numbers if number)
+def _counts(night: Night, *states: State) -> list[str]:
+    """ "3 cells are slower than ..." for each of the states that occur."""
+    found = []
+    for state in states:
+        cells = night.having(state)
+        named = sorted({cell.target for cell in cells})
+        one, many = _COUNTED[state]
+        if state == "missing":
+            found += [f"{', '.join(named)} {one if len(named) == 1 else many}"] if named else []
+        elif cells:
+            found.append(f"one cell {one}" if len(cells) == 1 else f"{len(cells)} cells {many}")
+    return found
 
 
 def notable(night: Night) -> list[str]:
@@ -82,7 +108,7 @@ def causes(night: Night) -> list[str]:
 
 def summary(night: Night) -> str:
     """The night in Markdown, for a job's summary or a mail: what happened first, then all."""
-    lines = [f"# Night {_md(night.night)}", "", f"**{_md(headline(night))}**", ""]
+    lines = [f"# Night {escaped(night.night)}", "", f"**{escaped(headline(night))}**", ""]
     lines += _list("What stands out", notable(night))
     lines += _list("What else is not as in the baseline", causes(night))
     lines += _list("The baseline", night.changes)
@@ -106,7 +132,7 @@ def _runs(night: Night) -> list[str]:
 
 
 def _list(title: str, items: Sequence[str]) -> list[str]:
-    return [f"## {title}", "", *(f"- {_md(item)}" for item in items), ""] if items else []
+    return [f"## {title}", "", *(f"- {escaped(item)}" for item in items), ""] if items else []
 
 
 def _table(cells: Sequence[CellResult]) -> list[str]:
@@ -125,10 +151,5 @@ def _table(cells: Sequence[CellResult]) -> list[str]:
             str(cell.again or ""),
             said,
         )
-        lines.append("| " + " | ".join(_md(part) for part in parts) + " |")
+        lines.append("| " + " | ".join(escaped(part) for part in parts) + " |")
     return lines
-
-
-def _md(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
