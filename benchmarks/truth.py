@@ -1,8 +1,9 @@
 """Are labctl's statements true? Tried on simulated machines, whose truth is known.
 
-Three tables: how often intervals hold the truth, how often two identical machines are
+Four tables: how often intervals hold the truth, how often two identical machines are
 called different (and how often a naive sweep with a t-test does that with the same
-machines), and how often a real amplification is found. Order, samples, statistics and
+machines), how often a real amplification is found, and what is said of one machine in two
+runs. Order, samples, statistics and
 verdicts are labctl's own: planner, model, ``labctl.stats``. Everything is drawn from seeds,
 so two runs print the same.
 
@@ -23,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy import stats as scipy_stats
-from truth_settings import ALIKE, COVERAGE, POWER, Setting
+from truth_settings import ALIKE, CHANGES, COVERAGE, POWER, Setting
 
 from labctl.paths import write_atomic
 from labctl.sim.experiment import Experiments, ascending_hours
@@ -35,7 +36,8 @@ from labctl.stats.nested import Floats
 EXPERIMENTS, SHORT = 1000, 40
 DRAWS = 1000  # for simultaneous intervals; a run takes more, which changes no share
 _CHUNK = 50
-_FIRST_SEED = {"coverage": 1_000_000, "alike": 2_000_000, "power": 3_000_000}
+_FIRST_SEED = {"coverage": 1_000_000, "alike": 2_000_000, "power": 3_000_000, "change": 4_000_000}
+SLOWER = (1.15, 1.2)
 MARKS = ("<!-- truth -->", "<!-- /truth -->")
 DIFFERENT = ("virtualization", "both")
 
@@ -95,6 +97,25 @@ def power(setting: Setting, seeds: range) -> Counts:
     return counts
 
 
+def change(setting: Setting, seeds: range) -> Counts:
+    """Verdicts on the level of a machine in two runs: unchanged, and slower by some factors."""
+    counts = dict.fromkeys(("slower or faster", "unchanged"), 0.0)
+    drawn = setting.draw(seeds)
+    for index in range(len(seeds)):
+        found = judge_level(_effects(drawn, index, turns=False), MARGIN, "change").call
+        counts["slower or faster"] += found not in ("unchanged", "cannot tell")
+        counts["unchanged"] += found == "unchanged"
+    for factor in SLOWER:
+        key = f"slower by {factor - 1:.0%}"
+        drawn = setting.slower(factor).draw(seeds)
+        calls = [
+            judge_level(_effects(drawn, index, turns=False), MARGIN, "change").call
+            for index in range(len(seeds))
+        ]
+        counts[key] = float(calls.count("slower"))
+    return counts
+
+
 def _t_test(logs: Floats) -> Floats:
     """p of Student's test on the bare samples, shape (n, n_threads)."""
     pooled = np.exp(logs).reshape(*logs.shape[:3], -1)
@@ -102,9 +123,10 @@ def _t_test(logs: Floats) -> Floats:
     return chances
 
 
-def _effects(drawn: Experiments, index: int) -> PairEffects:
+def _effects(drawn: Experiments, index: int, *, turns: bool = True) -> PairEffects:
+    """``turns``: both sides were measured in the same rounds."""
     return pair_effects(
-        *drawn.cells(index), same_machine=True, seed=int(drawn.seeds[index]), resamples=DRAWS,
+        *drawn.cells(index), same_machine=turns, seed=int(drawn.seeds[index]), resamples=DRAWS,
         checks=False,
     )  # fmt: skip
 
@@ -133,6 +155,7 @@ STUDIES: dict[str, tuple[Count, Sequence[Setting]]] = {
     "coverage": (coverage, COVERAGE),
     "alike": (alike, ALIKE),
     "power": (power, POWER),
+    "change": (change, CHANGES),
 }
 
 
@@ -161,7 +184,7 @@ def run(experiments: int, only: Iterable[str] = STUDIES) -> dict[str, dict[str, 
 
 
 def tables(shares: dict[str, dict[str, Counts]], experiments: int) -> str:
-    """The three tables as Markdown, each with its 95 % uncertainty."""
+    """The tables as Markdown, each with its 95 % uncertainty."""
     spread = 196 * np.sqrt(0.95 * 0.05 / experiments)
     parts = [
         f"Made by `make truth`: {experiments:,} experiments a row, seeds from "
@@ -177,6 +200,10 @@ def tables(shares: dict[str, dict[str, Counts]], experiments: int) -> str:
         "**Power**: how often a level of 1.2 and an amplification of 1.2 (at 16 threads) are "
         "called virtualization, in per cent, by boots x rounds.",
         _table(shares["power"], "design", _plain),
+        "**One machine in two runs** (`labctl compare`): what is said of its level over all thread "
+        "counts when nothing changed, and how often a change is called slower, in per cent, by "
+        "boots x rounds.",
+        _table(shares["change"], "runs", _plain),
     ]
     return "\n\n".join(parts)
 

@@ -7,7 +7,7 @@ kind that hurts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labctl.sim.experiment import Experiments, Order, Side
@@ -35,6 +35,10 @@ class Setting:
     other: Times
     design: Design = DEFAULT
     reboots: tuple[bool, bool] = (True, True)
+
+    def slower(self, factor: float) -> Setting:
+        """The same with the first machine slower."""
+        return replace(self, one=self.one.model_copy(update={"factor": self.one.factor * factor}))
 
     def draw(self, seeds: range, hours: Order | None = None) -> Experiments:
         """Experiments of this setting."""
@@ -114,3 +118,15 @@ _DESIGNS = {
     )
 }  # fmt: skip
 POWER = tuple(Setting(name, _SLOWER, times(), design) for name, design in _DESIGNS.items())
+
+_MORE = Design(boots=6, rounds=4)
+CHANGES = (
+    alike("1 x 12, one and the same boot", noise=_STEADY),
+    alike("1 x 12, boots that differ by 2 %"),
+    alike("1 x 12, boots that differ by 6 %", noise=_NOISY),
+    alike("6 x 2, boots that differ by 2 %", SIX_BOOTS),
+    alike("6 x 4, boots that differ by 2 %", _MORE),
+    alike("6 x 4, boots that differ by 6 %", _MORE, noise=_NOISY),
+    alike("6 x 4, each run its own drift, within minutes", _MORE, drift=OWN_SLOW),
+)
+"""One machine in two runs: nothing of their rounds is shared."""

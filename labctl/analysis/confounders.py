@@ -6,8 +6,9 @@ the subject: those bar a verdict, or a part of it. Which, and why: docs/verdicts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from labctl.analysis.sides import Side
@@ -50,13 +51,20 @@ class Confounder:
 
 @dataclass(frozen=True)
 class Work:
-    """What a side ran: program, its parameters as text, least number of threads, and the
-    operations of its batches."""
+    """What a side ran.
+
+    Attributes:
+        program, params: and its parameters, as text.
+        threads: the least number of them.
+        ops: operations of a batch, by the number of threads.
+        source: digest of what the program was compiled from; "" where it is not known.
+    """
 
     program: str
     params: str
     threads: int
-    ops: int = 0
+    ops: Mapping[int, int] = field(default_factory=dict)
+    source: str = ""
 
 
 # Facts that bar everything where they differ, and what they are called.
@@ -74,12 +82,18 @@ _FIRST = (
     "arch",
     "program",
     "parameters",
+    "program_source",
+    "model",
     "kernel",
     "image",
     "kernel_version",
+    "image_key",
     "asked_cmdline",
+    "cmdline",
     "kernel_options",
     "asked_tunables",
+    "host_kernel",
+    "qemu_version",
     "program_build",
     "ground",
     "emulation",
@@ -92,7 +106,18 @@ _FIRST = (
     "machine",
 )
 # What one target may have otherwise at another time, beside what two targets may.
-_OVER_TIME = ("asked_cmdline", "asked_tunables", "image", "labctl")
+_OVER_TIME = (
+    "asked_cmdline", "asked_tunables", "cmdline", "host_kernel", "hostname", "image",
+    "image_key", "labctl", "model", "qemu_version",
+)  # fmt: skip
+# What of that goes without saying where something else differs.
+_IMPLIED = {
+    "kernel_version": ("kernel",),
+    "image_key": ("image",),
+    "cmdline": ("asked_cmdline",),
+    "kernel_options": ("asked_cmdline", "cmdline", "asked_tunables"),
+}
+_DIGITS = 12  # of a digest that is shown
 _OTHER_BATCHES = 1.5  # batches whose operations differ by more than this factor are told of
 _LONGEST = 60  # characters of a value that is shown in a sentence
 # Mitigations that make every system call or switch dearer while they are on.
@@ -117,13 +142,12 @@ def confounders(
     """Everything that differs, what bars most first."""
     found = [*_standing(subject, one, other), *_work(ran, other_ran)]
     keys = (*CONFOUNDERS, *_OVER_TIME) if subject == "change" else CONFOUNDERS
-    counts = ran.ops, other_ran.ops
-    if subject == "change" and max(counts) > _OTHER_BATCHES * min(counts):
-        found.append(Confounder("operations a batch", str(counts[0]), str(counts[1])))
     threads = max(ran.threads, other_ran.threads)
     for key, left, right in differences(one.facts, other.facts, keys=keys):
         if subject == "kernel" and key in _KERNEL:
             continue  # the subject itself
+        if key == "cmdline" and _options(left) == _options(right):
+            continue
         texts = [fact_text(value) or "unknown" for value in (left, right)]
         bars, why = _weigh(subject, key, (left, right), (one, other), threads)
         why = why.format(one=texts[0], other=texts[1])
@@ -134,7 +158,26 @@ def confounders(
         if subject == "change":
             bars, why = "all", f"the machines differ ({' and '.join(machines)})"
         found.append(Confounder("machine", *machines, bars, why))
+    if subject == "change":
+        differing = {confounder.key for confounder in found}
+        found = [c for c in found if differing.isdisjoint(_IMPLIED.get(c.key, ()))]
+        found += _batches(ran, other_ran)
     return sorted(found, key=_weight)
+
+
+def _options(cmdline: Any) -> list[str]:
+    """Words of a command line but for the kernel's own file, which follows its version."""
+    return [word for word in str(cmdline or "").split() if not word.startswith("BOOT_IMAGE=")]
+
+
+def _batches(ran: Work, other: Work) -> Iterator[Confounder]:
+    """Batches of another length: what is measured depends on it."""
+    ratios = {n: ran.ops[n] / other.ops[n] for n in ran.ops if other.ops.get(n) and ran.ops[n]}
+    if not ratios:
+        return
+    n = max(ratios, key=lambda n: abs(math.log(ratios[n])))
+    if abs(math.log(ratios[n])) > math.log(_OTHER_BATCHES):
+        yield Confounder(f"operations a batch at N = {n}", str(ran.ops[n]), str(other.ops[n]))
 
 
 def _weight(confounder: Confounder) -> tuple[int, int]:
@@ -258,3 +301,5 @@ def _work(ran: Work, other: Work) -> Iterator[Confounder]:
         texts = [side.params or "none" for side in (ran, other)]
         why = f"the parameters differ ({texts[0]} and {texts[1]})"
         yield Confounder("parameters", texts[0], texts[1], "all", why)
+    if ran.program == other.program and ran.source and other.source and ran.source != other.source:
+        yield Confounder("program_source", ran.source[:_DIGITS], other.source[:_DIGITS])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -48,9 +48,9 @@ class Curve:
         """All parameters as one string, "" where there are none."""
         return aggregate.params_text(dict(self.params))
 
-    def ops(self, threads: Iterable[int]) -> int:
-        """Operations of a batch, the median over batches, summed over some thread counts."""
-        return round(sum(float(self.summary[n]["ops"]) for n in threads))
+    def ops(self, threads: int) -> int:
+        """Operations of a batch at one thread count, the median over batches."""
+        return round(float(self.summary[threads]["ops"]))
 
     @cached_property
     def times(self) -> dict[int, Estimate]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from labctl.analysis.curves import Curve
 from labctl.analysis.pairs import Pair
@@ -18,7 +19,11 @@ from labctl.errors import ConfigError
 from labctl.sweep.histograms import CellKey, Histogram
 from labctl.sweep.records import FactsRecord
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 BASELINE, NEW = "baseline", "new"
+_DIGITS = 12  # of a digest that is shown
 
 
 def compare_runs(baseline: Run, new: Run) -> Run:
@@ -63,16 +68,17 @@ class _Group(Run):
     """The targets of all runs; those of a run labelled "" keep their names."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
-        import pandas as pd
-
         self._runs = dict(runs)
         first = next(iter(self._runs.values()))
         self.header, self.path, self.records = first.header, None, []
-        frames = [
-            run.samples.assign(target=run.samples["target"].astype(str).map(self._names(label)))
-            for label, run in self._runs.items()
-        ]
-        self.samples = pd.concat(frames, ignore_index=True)
+        self.samples = _stacked(
+            [
+                run.samples.assign(
+                    target=run.samples["target"].cat.rename_categories(self._names(label))
+                )
+                for label, run in self._runs.items()
+            ]
+        )
 
     def __repr__(self) -> str:
         return f"<Runs {', '.join(run.header.run for run in self._runs.values())}>"
@@ -96,12 +102,13 @@ class _Group(Run):
 
     @cached_property
     def sides(self) -> dict[str, Side]:
-        """All targets by their names here; labctl's own version is one of their facts."""
+        """All targets by their names here. What the runs recorded of themselves (labctl's
+        version, a simulated machine's model) is among their facts."""
         return {
             labelled(name, label): replace(
                 side,
                 name=labelled(name, label),
-                facts={**side.facts, "labctl": run.header.labctl},
+                facts={**side.facts, **_recorded(run, name)},
             )
             for label, run in self._runs.items()
             for name, side in run.sides.items()
@@ -138,6 +145,18 @@ class _Group(Run):
         ]
         order = list(dict.fromkeys(curve.workload for curve in found))
         return sorted(found, key=lambda curve: order.index(curve.workload))
+
+    @cached_property
+    def stops(self) -> pd.DataFrame:
+        """Those of all runs."""
+        import pandas as pd
+
+        frames = [
+            run.stops.assign(target=run.stops["target"].map(self._names(label)))
+            for label, run in self._runs.items()
+        ]
+        whole = [frame for frame in frames if not frame.empty]
+        return pd.concat(whole, ignore_index=True) if whole else frames[0]
 
 
 class _Changes(_Group):
@@ -193,6 +212,25 @@ class _Change(_Group):
                 for where, numbers in counts.items()
             ]
         return found
+
+
+def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One below the other; names stay categoricals, which are small and quick to group by."""
+    import pandas as pd
+
+    known = {
+        name: pd.CategoricalDtype(
+            list(dict.fromkeys(text for frame in frames for text in frame[name].cat.categories))
+        )
+        for name, dtype in frames[0].dtypes.items()
+        if isinstance(dtype, pd.CategoricalDtype)
+    }
+    return pd.concat([frame.astype(known) for frame in frames], ignore_index=True)
+
+
+def _recorded(run: Run, name: str) -> dict[str, str]:
+    model = run.header.targets.get(name, {}).get("model")
+    return {"labctl": run.header.labctl} | ({"model": str(model)[:_DIGITS]} if model else {})
 
 
 def labelled(name: str, label: str) -> str:

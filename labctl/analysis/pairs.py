@@ -19,6 +19,7 @@ NO_PAIRS = (
     "none: no pair was measured. `pairs:` in the lab file declares them; two targets with one "
     "system and kernel, or two guests of one image with two kernels, are found by themselves"
 )
+NO_CHANGES = "none: there is no workload and thread count that both runs measured on one target"
 
 
 @dataclass(frozen=True)

@@ -253,7 +253,9 @@ class Run:
         Columns:
             one, other, subject, workload, params: as in ``effects``.
             level: the verdict at the least thread count: "kernel", "virtualization", "both",
-                "neither" or "cannot tell"; scaling: that on growth.
+                "neither" or "cannot tell"; scaling: that on growth. Of a change from one run to
+                another: "slower", "faster", "mixed", "unchanged" or "cannot tell" at all thread
+                counts; "grows more", "grows less", "unchanged" or "cannot tell".
             level_reason, scaling_reason: why it cannot be told; "" where it can.
             margin: of practical equivalence, as a share.
             functional, simulated: a side was emulated; drawn from a model.
@@ -298,7 +300,7 @@ class Run:
         Columns: target, boot, boot_id, moment ("start" or "end" of the boot), time, key, value
         (as text). What each key means: docs/observe.md.
         """
-        return aggregate.facts_frame(self.records)
+        return aggregate.facts_frame(self.told)
 
 
 _PAIR = ["one", "other", "subject", "workload", "params"]

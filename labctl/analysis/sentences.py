@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from labctl.analysis.confounders import reasons
+from labctl.analysis.confounders import Confounder, reasons
 from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import number, plain
@@ -26,21 +26,30 @@ _NAMES = {
     "clocksource": "clock",
     "compiler_target": "compiler's target",
     "cpus_online": "number of CPUs",
+    "cmdline": "kernel command line",
+    "host_kernel": "the host's kernel",
+    "hostname": "host name",
     "image": "image",
+    "image_key": "build of the image",
     "kernel_version": "build of the kernel",
     "labctl": "version of labctl",
     "hz": "clock ticks a second",
     "memory_kib": "memory",
     "machine": "physical machine",
+    "model": "stated model",
     "numa_nodes": "NUMA nodes",
     "os_release": "distribution",
+    "qemu_version": "QEMU",
     "program_build": "how programs were compiled",
+    "program_source": "source of the workload's program",
     "smt": "SMT",
     "thp": "transparent huge pages",
     "threads_per_core": "threads a core",
 }
 _SHOWN = 6  # of what differs, in a sentence
 _REASONS = 3
+_LONG = 50  # characters of two values that are shown
+_ADDED = 4  # words of a command line
 
 
 def verdict_sentence(c: Comparison, label: str = "") -> str:
@@ -90,21 +99,26 @@ def verdict_notes(c: Comparison) -> list[str]:
             notes.append("The comparison is one more layer of virtualization against one less.")
     if alone := c.one_boot():
         whose = "each side" if len(alone) > 1 else alone[0]
-        notes.append(f"It holds for the one boot of {whose} that was measured.")
-        if c.pair.subject == "change":
-            notes.append(
-                "Boots of one machine differ as well: what is found between two boots need not "
-                "be a change."
-            )
+        if c.pair.subject == "change" and c.same_boot:
+            notes.append("Both runs were of one and the same boot, and it holds for that boot.")
+        else:
+            notes.append(f"It holds for the one boot of {whose} that was measured.")
+            if c.pair.subject == "change":
+                notes.append(
+                    "Boots of one machine differ as well: what is found between two boots need "
+                    "not be a change."
+                )
     if c.pair.found:
         notes.append(f"The pair was found: {c.pair.found}.")
-    if differing := _differing(c):
-        if c.pair.subject == "change":
-            notes.append(f"What is known to have changed: {', '.join(differing)}.")
-        else:
-            notes.append(f"What else differs: {', '.join(differing)}.")
-    elif c.pair.subject == "change":
-        notes.append("Nothing is known to have changed.")
+    differing = _differing(c)
+    if c.pair.subject == "change":
+        notes.append(
+            f"What is known to have changed: {', '.join(differing)}."
+            if differing
+            else "Nothing is known to have changed."
+        )
+    elif differing:
+        notes.append(f"What else differs: {', '.join(differing)}.")
     return [plain(note) for note in notes]
 
 
@@ -134,11 +148,14 @@ def _changed(c: Comparison) -> str:
     found, what = family.at(n), _operation(c.one_curve.unit)
     times = f"{number(found.value)} times"
     if c.level.call == "unchanged":
-        reach = "each number" if len(family.threads) > 1 else "the number"
-        return (
-            f"{what} takes as long as before at {reach} of threads, to within {c.margin:.0%} "
-            f"(at most {times} at {_threads(n)} {_own(found)})"
-        )
+        if len(family.threads) == 1:
+            where, furthest = f" at {_threads(n)}", f"{times} {_own(found)}"
+        else:
+            where, furthest = (
+                f" at all of {_listed([str(count) for count in family.threads])} threads",
+                f"the furthest from it is {times} at {_threads(n)} {_own(found)}",
+            )
+        return f"{what} takes as long as before{where}, to within {c.margin:.0%} ({furthest})"
     text = f"{what} takes {times} as long as before at {_threads(n)} {_all(found)}"
     slower, faster = beyond(family, c.margin)
     for word, counts in (("slower", slower), ("faster", faster)):
@@ -259,8 +276,26 @@ def _most(texts: Sequence[str]) -> list[str]:
 
 
 def _differing(c: Comparison) -> list[str]:
-    """Names of what differs and bars nothing."""
-    keys = [x.key.partition(".")[0] for x in c.confounders if x.bars == "nothing"]
-    names = [_NAMES.get(key, key.replace("_", " ")) for key in dict.fromkeys(keys)]
+    """Names of what differs and bars nothing; of a change, from what to what."""
+    named: dict[str, list[Confounder]] = {}
+    for x in c.confounders:
+        if x.bars == "nothing":
+            named.setdefault(x.key.partition(".")[0], []).append(x)
+    names = [_NAMES.get(key, key.replace("_", " ")) for key in named]
+    if c.pair.subject == "change":
+        names = [f"{name}{_became(xs)}" for name, xs in zip(names, named.values(), strict=True)]
     more = len(names) - _SHOWN
     return [*names[:_SHOWN], f"and {more} more"] if more > 1 else names
+
+
+def _became(found: Sequence[Confounder]) -> str:
+    """From what to what, where that is short: " (6.1.0-17 → 6.1.0-18)"."""
+    if len(found) > 1:
+        return ""
+    (x,) = found
+    if x.key in ("asked_cmdline", "cmdline"):
+        before, after = ([] if t == "unknown" else t.split() for t in (x.other, x.one))
+        words = [f"-{word}" for word in before if word not in after]
+        words += [f"+{word}" for word in after if word not in before]
+        return f" ({' '.join(words)})" if 0 < len(words) <= _ADDED else ""
+    return f" ({x.other} → {x.one})" if len(x.one) + len(x.other) <= _LONG else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from labctl.analysis.roles import Role, role_of
@@ -21,6 +21,7 @@ class Side:
         machine: the physical machine; "" where the journal does not say.
         facts: as it told them first (labctl.observe.facts, and what the run adds).
         run: the run that measured it.
+        sources: digest of what each of its programs was compiled from, where that is known.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Side:
     machine: str
     facts: Mapping[str, Any]
     run: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def fact(self, key: str) -> str:
         """A fact as text; "" where it is not known."""
@@ -55,7 +57,12 @@ def sides_of(header: Header, records: Iterable[FactsRecord]) -> dict[str, Side]:
             kind = str(identity.get("kind", ""))
             values = {key: tuple(texts) for key, texts in told.get(name, {}).items()}
             machine = str(identity.get("machine", ""))
-            found[name] = Side(
-                name, kind, role_of(kind, values), machine, first.get(name, {}), header.run
-            )
+            role, facts = role_of(kind, values), first.get(name, {})
+            sources = _sources(identity)
+            found[name] = Side(name, kind, role, machine, facts, header.run, sources)
     return found
+
+
+def _sources(identity: Mapping[str, Any]) -> dict[str, str]:
+    builds: Mapping[str, Mapping[str, str]] = identity.get("builds", {})
+    return {name: sha for name, build in builds.items() if (sha := build.get("source_sha"))}

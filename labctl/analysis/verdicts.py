@@ -16,6 +16,7 @@ from labctl.analysis.pairs import Pair
 from labctl.analysis.sides import Side
 from labctl.stats import PairEffects, pair_effects
 from labctl.stats.judge import Judgement, judge_level, judge_scaling
+from labctl.sweep.aggregate import PLANNED_BOOT
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Comparison:
         effects: over the thread counts that both have.
         confounders: what else differs, what bars most first.
         margin: of practical equivalence, 0.1 for 10 %.
-        level, scaling: the verdict at the least thread count, and on growth.
+        level, scaling: the verdict at the least thread count (of a change: at all), and on
+            growth.
     """
 
     pair: Pair
@@ -58,6 +60,16 @@ class Comparison:
         """Why nothing can be said at all, as clauses; empty where something can."""
         return reasons(self.confounders, "all")
 
+    @property
+    def same_boot(self) -> bool:
+        """Whether both sides were measured in one and the same boot."""
+        boots = [
+            {boot for cell in curve.cells.values() for boot in cell.boots}
+            for curve in (self.one_curve, self.other_curve)
+        ]
+        (first, *others) = sorted(boots[0])
+        return boots[0] == boots[1] and not others and not first.startswith(PLANNED_BOOT)
+
     def one_boot(self) -> list[str]:
         """Names of the sides that were measured in one boot."""
         sides = ((self.one, self.one_curve), (self.other, self.other_curve))
@@ -79,8 +91,14 @@ def compare(
     same_machine = pair.subject != "change" and sides[0].machine == sides[1].machine
     effects = pair_effects(one.cells, other.cells, same_machine=same_machine, seed=seed)
     ran = [
-        Work(curve.program, curve.params_text, effects.base, curve.ops(effects.level.threads))
-        for curve in curves
+        Work(
+            curve.program,
+            curve.params_text,
+            effects.base,
+            {n: curve.ops(n) for n in effects.level.threads},
+            side.sources.get(curve.program, ""),
+        )
+        for side, curve in zip(sides, curves, strict=True)
     ]
     found = confounders(pair.subject, *sides, *ran)
     level, scaling = judge(effects, pair, margin, found)

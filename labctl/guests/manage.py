@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import shutil
 import socket
 from collections import defaultdict
@@ -161,11 +162,15 @@ def describe(lab: Lab, name: str) -> dict[str, Any]:
     """
     record = GuestRecord.read(lab, name)
     with connect(uri_of(lab, name)) as connection:
-        return record.model_dump(exclude={"host_key", "port", "user", "poweroff"}) | {
-            "accelerator": domain.query_accelerator(connection, record.domain),
-            "qemu_version": domain.qemu_version(connection, record.domain),
-            "hypervisor_uri": connection.uri,
-        }
+        return (
+            record.model_dump(exclude={"host_key", "port", "user", "poweroff"})
+            | {
+                "accelerator": domain.query_accelerator(connection, record.domain),
+                "qemu_version": domain.qemu_version(connection, record.domain),
+                "hypervisor_uri": connection.uri,
+            }
+            | ({"host_kernel": platform.release()} if lab.machine_of(name) == "local" else {})
+        )
 
 
 def ports_of(lab: Lab, names: Sequence[str]) -> dict[str, int]:

@@ -26,6 +26,7 @@ _ORDER = (
     "container",
     "accelerator",
     "qemu_version",
+    "host_kernel",
     "image",
     "image_key",
     "cpu_model",
@@ -97,6 +98,7 @@ _ONLY_GUESTS = {
     "asked_tunables",
     "asked_sysctls",
     "qemu_version",
+    "host_kernel",
     "image",
     "image_key",
 }

@@ -14,7 +14,6 @@ from typing import Any
 from labctl import paths
 from labctl.analysis import words
 from labctl.analysis.confounders import BARRED
-from labctl.analysis.pairs import NO_PAIRS
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.figures import draw
 from labctl.report.forms import Figures
@@ -80,7 +79,6 @@ def _text(model: ReportModel, pictures: list[str]) -> str:
         sections=shown,
         functional=FUNCTIONAL,
         barred=BARRED,
-        no_pairs=NO_PAIRS,
     )
 
 

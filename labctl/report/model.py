@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from labctl.analysis.confounders import Bars
+from labctl.analysis.pairs import NO_CHANGES, NO_PAIRS
 from labctl.analysis.quality import CellQuality
 from labctl.analysis.shapes import Verdict as Answered
 from labctl.stats import Estimate
@@ -356,6 +357,11 @@ class ReportModel(_Part):
     def verdicts(self) -> list[VerdictView]:
         """All verdicts, in the order of the sections."""
         return [pair.verdict for section in self.sections for pair in section.pairs]
+
+    @property
+    def no_pairs(self) -> str:
+        """What is said where there is no verdict."""
+        return NO_CHANGES if self.compared else NO_PAIRS
 
     def target(self, name: str) -> TargetView:
         """The target called ``name``."""

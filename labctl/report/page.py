@@ -18,7 +18,6 @@ from typing import Any
 from labctl import paths
 from labctl.analysis import words
 from labctl.analysis.confounders import BARRED
-from labctl.analysis.pairs import NO_PAIRS
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.forest import effects, forest
 from labctl.report.model import ReportModel
@@ -68,7 +67,6 @@ def render_page(model: ReportModel) -> str:
         effects=effects(model),
         functional=FUNCTIONAL,
         barred=BARRED,
-        no_pairs=NO_PAIRS,
         csp=_policy(scripts),
         css=Markup(_template("report.css")),  # noqa: S704 - the project's own file
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - Bokeh's and our own

@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from labctl.analysis.confounders import BARRED
-from labctl.analysis.pairs import NO_PAIRS
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.analysis.words import family_interval, interval, number, with_spread
 from labctl.report.model import (
@@ -66,7 +65,7 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
         text.append("".join(f" {note}" for note in verdict.notes), style="not bold dim")
         yield _item(text)
     if not model.verdicts:
-        yield _line(NO_PAIRS, "dim")
+        yield _line(model.no_pairs, "dim")
 
 
 def _section(model: ReportModel, section: Section, width: int) -> Iterator[RenderableType]:
@@ -185,7 +184,9 @@ def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
         yield _line(FUNCTIONAL, "yellow")
     table = _table()
     growing = any(point.amplification for point in pair.points)
+    changed = pair.subject == "change"  # its verdict rests on all thread counts
     headings = ["threads", "ratio", f"{model.level:.0%} interval"]
+    headings += ["for all N"] if changed else []
     headings += ["A(N)", "for all N", "growth"] if growing else []
     for heading in headings:
         table.add_column(heading, justify="right")
@@ -193,6 +194,7 @@ def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
         table.add_column("")
     for point in pair.points:
         cells = [str(point.threads), number(point.ratio.value), interval(point.ratio)]
+        cells += [family_interval(point.ratio)] if changed else []
         cells += _amplified(point) if growing else []
         cells += ["functional"] if pair.functional else []
         table.add_row(*(Text(cell) for cell in cells))

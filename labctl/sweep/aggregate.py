@@ -273,13 +273,17 @@ def counted(samples: pd.DataFrame, columns: Sequence[str] | None = None) -> pd.D
     return wanted[samples["complete"] & ~samples["warmup"]]
 
 
+PLANNED_BOOT = "boot "
+"""Beginning of a boot's name where the machine told no identity."""
+
+
 def boot_labels(samples: pd.DataFrame) -> pd.Series[str]:
     """Name of the boot that a sample was taken in: the machine's own identity, not the
     plan's number (a machine that may not reboot has one boot whatever was planned)."""
     unknown = samples["boot_id"] == ""
     if not unknown.any():
         return samples["boot_id"]
-    planned = "boot " + samples["boot"].astype("str")
+    planned = PLANNED_BOOT + samples["boot"].astype("str")
     return samples["boot_id"].astype("str").where(~unknown, planned)
 
 

@@ -183,3 +183,39 @@ def test_memory_that_is_nearly_the_same_does_not_confound():
     assert found(guest=guest, metal=side("metal", "local", memory_kib=1_020_000)) == []
     rows = found(guest=guest, metal=side("metal", "local", memory_kib=2_000_000))
     assert bars(rows) == {"memory_kib": "nothing"}
+
+
+def test_of_a_change_the_kernel_is_named_and_another_machine_bars():
+    rows = found("change", side("now", kernel="6.12", kernel_version="#2"), side("before"))
+    assert bars(rows) == {"kernel": "nothing"}, "its build follows from it"
+    for now, why in (
+        (side("now", cpu_model="Another"), "the CPU models differ"),
+        (side("now", machine="elsewhere"), "the machines differ (elsewhere and local)"),
+        (side("now", accelerator="tcg"), "one is a guest, TCG, the other a guest, KVM"),
+    ):
+        assert why in " ".join(reasons(found("change", now, side("before")), "all"))
+    fewer = found("change", side("now", cpus_online=4), side("before"))
+    assert bars(fewer) == {"cpus_online": "scaling"}
+
+
+def test_of_a_change_what_was_asked_is_named_once():
+    asked = {"asked_cmdline": "slub_debug=F", "kernel_options": ["slub_debug=F"]}
+    now = side("now", cmdline="root=/dev/vda1 slub_debug=F", **asked)
+    assert bars(found("change", now, side("before", cmdline="root=/dev/vda1"))) == {
+        "asked_cmdline": "nothing"
+    }
+    now = side("now", cmdline="BOOT_IMAGE=/vmlinuz-2 quiet", image="debian-12", image_key="b")
+    old = side("before", cmdline="BOOT_IMAGE=/vmlinuz-1 quiet", image="debian-12", image_key="a")
+    assert bars(found("change", now, old)) == {"image_key": "nothing"}
+    assert "cmdline" not in bars(found("kernel", now, old)), "of two kernels it is their own"
+
+
+def test_of_a_change_the_program_and_its_batches_are_named():
+    ran = Work("eptest", "rearm=oneshot", 1, {1: 1000, 4: 5000}, "a" * 64)
+    before = Work("eptest", "rearm=oneshot", 1, {1: 1000, 4: 1000}, "b" * 64)
+    rows = found("change", side("now"), side("before"), ran, before)
+    assert {row.key: (row.one, row.other, row.bars) for row in rows} == {
+        "program_source": ("a" * 12, "b" * 12, "nothing"),
+        "operations a batch at N = 4": ("5000", "1000", "nothing"),
+    }
+    assert found("change", side("now"), side("before"), ran, ran) == []

@@ -85,6 +85,19 @@ def test_what_one_run_alone_has_is_said(night: Night) -> None:
     assert all(text in build_report(change).notes for text in change.unmatched)
 
 
+def test_a_run_without_results_is_compared_with_nothing(night: Night, tmp_path: Path) -> None:
+    path = night(1.0, 1).path
+    assert path is not None
+    header = path.read_text().splitlines(keepends=True)[0]
+    (tmp_path / "journal.jsonl").write_text(header)
+    for runs in ((night(1.0, 1), open_run(tmp_path)), (open_run(tmp_path), night(1.0, 1))):
+        change = compare_runs(*runs)
+        assert change.comparisons == []
+        assert len([text for text in change.unmatched if "alone: box" in text]) == 1
+        model = build_report(change)
+        assert model.verdicts == [] and "both runs" in model.no_pairs
+
+
 def test_runs_without_a_common_target_are_refused(night: Night, tmp_path: Path) -> None:
     other = tmp_path / "run"
     source = night(1.0, 1).path
@@ -94,6 +107,14 @@ def test_runs_without_a_common_target_are_refused(night: Night, tmp_path: Path) 
     (other / "journal.jsonl").write_text(text.replace('"box', '"a').replace('"rest', '"b'))
     with pytest.raises(ConfigError, match="no target in common"):
         compare_runs(night(1.0, 1), open_run(other))
+
+
+def test_what_the_runs_recorded_is_in_the_frames_of_both(night: Night) -> None:
+    change = compare_runs(night(1.0, 1), night(1.15, 3))
+    assert set(change.facts.target) == set(change.cells.target) == set(change.sides)
+    (box, _) = change.comparisons
+    assert [c.key for c in box.confounders if c.key == "model"], "it is another machine now"
+    assert change.stops.empty
 
 
 def test_a_run_beside_another_is_shown_and_not_compared(night: Night) -> None:

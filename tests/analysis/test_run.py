@@ -112,10 +112,13 @@ def test_importing_labctl_imports_no_pandas():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-def test_the_documents_example_runs(directory, capsys):
+def test_the_documents_examples_run(directory, capsys):
     text = (ROOT / "docs" / "python.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code, change = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert '"results/20310102-030405-kqtest"' in code
     exec(code.replace("results/20310102-030405-kqtest", str(directory)), {})
     printed = capsys.readouterr().out
     assert "linux / metal, kqtest" in printed and "family_low" in printed
+    change = re.sub(r"results/(before|after)", str(directory), change)
+    exec(change, {"labctl": labctl})
+    assert "linux (new)" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labctl.analysis import Run
+from labctl.analysis import Run, compare_runs
 from labctl.analysis.sentences import headline, verdict_notes, verdict_sentence
 from tests.analysis.made import GUEST, METAL, Made, records
 
@@ -192,3 +192,62 @@ def test_many_differences_are_counted():
     )
     assert note.startswith("What else differs: compiler, libc, ")
     assert note.endswith("and 2 more.")
+
+
+def change(now, before, *, facts=METAL, noise=0.01, boots=(6, 6), threads=FLAT):
+    """One machine in two runs of different boots, the second slower by a factor."""
+    made = [
+        Run(records({"metal": Made(times(f, threads), own)}, boots=b, noise=noise, seed=seed))
+        for seed, (f, own, b) in enumerate(zip((before, now), (METAL, facts), boots, strict=True))
+    ]
+    (comparison,) = compare_runs(*made).comparisons
+    return comparison
+
+
+@pytest.mark.parametrize(
+    ("now", "headlines"),
+    [
+        (1.0, "unchanged"),
+        (1.3, "slower, growth unchanged"),
+        (0.7, "faster, growth unchanged"),
+        (1.1, "of time cannot tell, growth unchanged"),
+    ],
+)
+def test_a_change_is_called_by_its_direction(now, headlines):
+    found = change(now, 1.0)
+    assert headline(found) == headlines
+    text = verdict_sentence(found)
+    assert text.startswith("metal (new) / metal (baseline), kqtest: " + headlines)
+    assert ("as long as before at all of 1, 4 and 16 threads" in text) == (now == 1.0)
+
+
+def test_slower_at_some_thread_counts_is_said_of_those():
+    slower = {1: 2.0, 4: 3.0, 16: 2.9}
+    runs = [Run(records({"metal": Made(us)}, seed=seed)) for seed, us in enumerate((FLAT, slower))]
+    (found,) = compare_runs(*runs).comparisons
+    assert (found.level.call, found.level.threads) == ("slower", 4)
+    assert "; slower at 4 and 16" in verdict_sentence(found)
+    assert found.scaling.call == "grows more"
+
+
+def test_what_changed_is_named_with_its_values():
+    notes = verdict_notes(change(1.3, 1.0, facts=METAL | {"kernel": "6.12.0"}))
+    assert "What is known to have changed: kernel (6.1.0-18-amd64 → 6.12.0)." in notes
+    words = METAL | {"cmdline": "root=/dev/vda init_on_alloc=1"}
+    notes = verdict_notes(change(1.3, 1.0, facts=words))
+    assert (
+        "What is known to have changed: kernel command line (+root=/dev/vda +init_on_alloc=1)."
+        in notes
+    )
+    assert "Nothing is known to have changed." in verdict_notes(change(1.3, 1.0))
+
+
+def test_boots_are_told_from_changes():
+    among = verdict_notes(change(1.3, 1.0))
+    assert not [note for note in among if "boot" in note]
+    same = " ".join(verdict_notes(change(1.3, 1.0, boots=(1, 1))))
+    assert "one and the same boot" in same, "the made runs call their first boot alike"
+    other = change(1.3, 1.0, boots=(1, 6))
+    assert not other.same_boot
+    text = " ".join(verdict_notes(other))
+    assert "the one boot of metal (baseline)" in text and "need not be a change" in text

@@ -56,3 +56,14 @@ def test_identical_machines_are_alike(tables: dict[str, dict[str, dict[str, floa
 
 def test_an_amplification_is_found(tables: dict[str, dict[str, dict[str, float]]]) -> None:
     assert tables["level"]["1 x 12"]["amplification"] >= 80
+
+
+def test_boots_and_not_chance_decide_what_changed(
+    tables: dict[str, dict[str, dict[str, float]]],
+) -> None:
+    rows = tables["slower or faster"]
+    quiet = rows["6 x 4, boots that differ by 2 %"]
+    assert quiet["slower or faster"] <= 5 and quiet["slower by 20%"] >= 90
+    one_boot = rows["1 x 12, boots that differ by 6 %"]
+    several = rows["6 x 4, boots that differ by 6 %"]
+    assert several["slower or faster"] <= 5 < one_boot["slower or faster"]

@@ -13,7 +13,7 @@ from tests.conftest import Labctl
 
 VERBS = [
     ["init"], ["doctor"], ["up"], ["down"], ["destroy"], ["status"], ["ssh"], ["console"],
-    ["deploy"], ["plan"], ["sweep"], ["runs"], ["report"], ["image", "ls"], ["image", "build"], ["image", "rm"],
+    ["deploy"], ["plan"], ["sweep"], ["runs"], ["report"], ["compare"], ["image", "ls"], ["image", "build"], ["image", "rm"],
 ]  # fmt: skip
 
 
@@ -67,6 +67,7 @@ def test_the_lab_file_is_found_by_option_and_environment(labctl: Labctl, tmp_pat
         (["sweep", "--resume", "nothing"], "there is no run yet"),
         (["report", "nothing"], "there is no run yet"),
         (["report", "../../etc"], "there is no run yet"),
+        (["compare", "nothing"], "there is no run yet"),
         (["up", "nobody"], "no target 'nobody'"),
         (["ssh", "nobody"], "no target 'nobody'"),
         (["console", "metal"], "is not a vm"),
@@ -179,7 +180,7 @@ def test_this_machine_alone_from_up_to_report(labctl: Labctl) -> None:
     assert "eptest" in labctl("report", run["run"][:15]).stdout
     taken = labctl.directory / "fifo"
     os.mkfifo(taken)
-    assert "not a regular file" in labctl("report", "--html", str(taken), status=2).stderr
+    assert "no regular file" in labctl("report", "--html", str(taken), status=2).stderr
     assert taken.is_fifo()
     assert "no such directory" in labctl("report", "--html", "nowhere/x", status=2).stderr
     damaged = labctl.directory / "results" / "damaged"
@@ -229,3 +230,29 @@ def test_a_full_cache_is_an_error_that_says_what_to_do(labctl: Labctl, tmp_path:
     assert "No space left on device" in done.stderr
     assert "make room: `df -h`" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_two_runs_are_compared_in_every_form(labctl: Labctl) -> None:
+    text = "lab: two\ntargets:\n  box: {kind: sim, times: {base_us: 2.0, factor: %s}}\n"
+    names = []
+    for factor, seed in ((1.0, "1"), (1.3, "2")):
+        (labctl.directory / "lab.yaml").write_text(text % factor)
+        names.append(labctl.json("sweep", "eptest", "--threads", "1,4", "--seed", seed)["run"])
+    before, after = names
+    done = labctl("compare", before)
+    assert "box (new) / box (baseline), eptest: slower" in " ".join(done.stdout.split())
+    page = labctl.directory / "results" / after / f"compare-{before}.html"
+    assert str(page) in done.stderr.replace("\n", "")
+    assert "box (baseline)" in page.read_text()
+    document = json.loads(labctl("compare", before, after, "--json").stdout)
+    assert document["schema"] == 3
+    assert document["compared"]
+    assert [run["label"] for run in document["runs"]] == ["baseline", "new"]
+    assert [v["level"] for v in document["verdicts"]] == ["slower"]
+    turned = json.loads(labctl("compare", after, before, "--json").stdout)
+    assert [v["level"] for v in turned["verdicts"]] == ["faster"]
+    assert "compared with itself" in labctl("compare", after, status=2).stderr
+    assert "no run 'never'" in labctl("compare", before, "never", status=2).stderr
+    report = json.loads(labctl("report", after, "--beside", before, "--json").stdout)
+    assert [run["label"] for run in report["runs"]] == ["", before]
+    assert report["verdicts"] == []

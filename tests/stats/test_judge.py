@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labctl.stats.effects import Family, PairEffects
 from labctl.stats.estimate import Estimate
-from labctl.stats.judge import judge_level, judge_scaling, standing
+from labctl.stats.judge import beyond, judge_level, judge_scaling, standing
 
 MARGIN = 0.1
 logs = st.floats(-1, 1)
@@ -167,3 +167,40 @@ def test_scaling_that_cannot_be_told_says_why(given, reason):
     assert found.reason.startswith(reason) or reason in found.reason
     if not data.amplification.threads or given.get("half", 0) != 0:
         assert judge_scaling(data, MARGIN, "kernel").call == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("amplified", "call", "threads"),
+    [
+        ((0.0, 0.02), "unchanged", 4),
+        ((0.3, 0.2), "slower", 2),
+        ((0.0, -0.4), "faster", 4),
+        ((0.3, -0.3), "mixed", 2),
+        ((0.0, 0.1), "cannot tell", 4),
+        ((0.3, 0.1), "slower", 2),
+    ],
+)
+def test_a_change_is_judged_at_all_thread_counts(amplified, call, threads):
+    effects = pair(amplified=amplified, grown=(0.0, 0.0))
+    found = judge_level(effects, MARGIN, "change")
+    assert (found.call, found.threads) == (call, threads)
+    assert bool(found.reason) == (call == "cannot tell")
+
+
+@given(st.lists(st.tuples(logs, st.floats(0.001, 0.5)), min_size=1, max_size=4))
+def test_what_is_beyond_is_so_by_itself(members):
+    family = Family("level", tuple(range(1, len(members) + 1)), tuple(number(*m) for m in members))
+    above, below = beyond(family, MARGIN)
+    assert not set(above) & set(below)
+    for n in family.threads:
+        alone = standing((family.at(n),), MARGIN)
+        assert (n in above, n in below) == (alone == "above", alone == "below")
+
+
+@pytest.mark.parametrize(
+    ("amplified", "call"),
+    [(0.3, "grows more"), (-0.3, "grows less"), (0.0, "unchanged"), (0.1, "cannot tell")],
+)
+def test_growth_of_a_change(amplified, call):
+    effects = pair(amplified=(amplified,), grown=(0.7,))
+    assert judge_scaling(effects, MARGIN, "change").call == call
