@@ -23,9 +23,9 @@ def write(night: Night, runs: Run, directory: Path, workloads: Mapping[str, Work
         runs: the night's and its baseline's, as one (labctl.nightly.compared).
     """
     model = build_report(runs, workloads=workloads)
-    said = [f"Night {night.night}: {headline(night)}", *notable(night), *night.changes]
-    notes = [*(plain(text) for text in said), *model.notes]
-    model = model.model_copy(update={"title": f"Night {night.night}", "notes": notes})
+    title = f"Night {night.night}. {headline(night)}"
+    notes = [*(plain(text) for text in [*notable(night), *night.changes]), *model.notes]
+    model = model.model_copy(update={"title": plain(title), "notes": notes})
     Forms(directory / "report.html").write(model)
     write_atomic(directory / "report.json", to_json(model) + "\n")
     write_atomic(directory / "summary.md", summary(night))
