@@ -55,6 +55,11 @@ class Measured:
             e.cell.key for e in self.run.header.executions if last.get(e.id) and e.id not in done
         }
 
+    def unfit(self) -> set[tuple[str, str]]:
+        """Targets and workloads of which a part failed: they make no baseline."""
+        failed = self.failed()
+        return {(cell.target, cell.workload) for cell in self.cells() if cell.key in failed}
+
     def cells(self) -> list[Cell]:
         """What was planned, each once, in a stable order."""
         found = {e.cell.key: e.cell for e in self.run.header.executions}
@@ -103,13 +108,13 @@ def judge(
         night, again: the measurement, and the second one of ``once_more``, None where nothing
             was to be measured again, or nothing could be.
         baseline: as it was when the night began.
-        new: targets and workloads whose baseline tonight's run becomes, and why.
+        new: targets and workloads that need a new baseline, and why: they are not compared.
         lost, again_lost: targets that were lost while measuring, and why.
         margin: of practical equivalence, 0.1 for 10 %.
     """
     header = night.run.header
     missing = header.missing | dict(lost)
-    failed = night.failed()
+    failed, unfit = night.failed(), night.unfit()
     failed_again = again.failed() if again else set()
     repeated = {c.key for c in again.cells() if c.target not in again_lost} if again else set()
 
@@ -118,6 +123,10 @@ def judge(
         key = cell.target, cell.workload
         if cell.key in failed:
             return _failed(blank, cell.key in repeated, cell.key in failed_again)
+        if key in new and key in unfit:
+            return _said(
+                blank, "no baseline", f"{new[key]}; tonight's is none, a part of it failed"
+            )
         if key in new:
             return _said(blank, "new baseline", new[key])
         known, seen = baseline.of(*key), night.seen.get(place_of(cell))

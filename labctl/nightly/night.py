@@ -31,9 +31,18 @@ from labctl.errors import (
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab
 from labctl.nightly import forms
-from labctl.nightly.baseline import Baseline, changing, read_baseline
+from labctl.nightly.baseline import Baseline, Reference, changing, read_baseline
 from labctl.nightly.compared import View, view
-from labctl.nightly.gate import Measured, judge, new_baselines, once_more, references, why_new
+from labctl.nightly.gate import (
+    Measured,
+    Place,
+    Seen,
+    judge,
+    new_baselines,
+    once_more,
+    references,
+    why_new,
+)
 from labctl.nightly.record import Night, Outcome, nights, stamp
 from labctl.request import Request, reboot_seconds
 from labctl.session import REBOOT_TIMEOUT_S, Session
@@ -141,7 +150,18 @@ def accept(lab: Lab, directory: Path) -> Night:
         night = found[-1]
         lost = night.missing or {}
         run = open_run(lab.results_dir / night.run)
-        taken = [r for r in references(run, "accepted") if r.target not in lost]
+        unfit = Measured(run, {}).unfit()
+        taken = [
+            r
+            for r in references(run, "accepted")
+            if r.target not in lost and (r.target, r.workload) not in unfit
+        ]
+        if not taken:
+            raise ConfigError(
+                "nothing of the latest night was measured as a whole",
+                where=str(directory / night.night),
+                hint=f"labctl report {night.run} says what failed",
+            )
         with changing(lab.results_dir) as baseline:
             baseline.take(taken)
         changes = [f"{r.target}, {r.workload}: accepted as the baseline" for r in taken]
@@ -254,15 +274,17 @@ class _Walk:
             lost = self._measure(self._night.run, self._request())
             self._keep(missing=lost)
         run, bases = self._open(self._night.run), self._bases()
-        measured = Measured(run, view(run, None, self._baseline, bases).seen)
+        new = new_baselines(run, self._baseline, bases)
+        measured = _measured(run, view(run, None, self._baseline, bases).seen, new)
         wanted = once_more(measured, self._night.margin)
         if wanted and self._night.again_missing is None:
             self._keep(again_missing=self._measure_again(measured, wanted))
         if not wanted or not self._has(self._night.again):
-            return self._finish(view(run, None, self._baseline, bases), measured, None)
+            return self._finish(view(run, None, self._baseline, bases), new, measured, None)
         again = self._open(self._night.again)
         seen = view(run, again, self._baseline, bases)
-        return self._finish(seen, Measured(run, seen.seen), Measured(again, seen.again))
+        measured = _measured(run, seen.seen, new)
+        return self._finish(seen, new, measured, _measured(again, seen.again, new))
 
     def _keep(self, **values: object) -> None:
         self._night = self._night.model_copy(update=values)
@@ -426,13 +448,18 @@ class _Walk:
     def _open(self, name: str) -> Run:
         return open_run(self._lab.results_dir / name)
 
-    def _finish(self, seen: View, measured: Measured, again: Measured | None) -> Night:
-        night, run = self._night, measured.run
-        there = [r for r in self._baseline.runs if self._has(r)]
-        taken = new_baselines(run, self._baseline, there)
+    def _finish(
+        self,
+        seen: View,
+        new: Mapping[tuple[str, str], Reference],
+        measured: Measured,
+        again: Measured | None,
+    ) -> Night:
+        night = self._night
         lost = (night.missing or {}) | night.not_up
-        taken = {key: r for key, r in taken.items() if r.target not in lost}
-        why = {key: why_new(r, self._baseline.of(*key)) for key, r in taken.items()}
+        why = {key: why_new(r, self._baseline.of(*key)) for key, r in new.items()}
+        unfit = measured.unfit()
+        taken = {k: r for k, r in new.items() if r.target not in lost and k not in unfit}
         cells = judge(
             measured,
             again,
@@ -443,8 +470,8 @@ class _Walk:
             margin=night.margin,
         )
         changes = [
-            f"{target}, {workload}: tonight's run is the new baseline: {text}"
-            for (target, workload), text in why.items()
+            f"{target}, {workload}: tonight's run is the new baseline: {why[target, workload]}"
+            for target, workload in taken
         ]
         done = night.model_copy(update={"cells": cells, "changes": changes})
         done = done.model_copy(update={"outcome": outcome_of(done), "finished": now()})
@@ -457,6 +484,11 @@ class _Walk:
 
     def _bases(self) -> dict[str, Run]:
         return {name: self._open(name) for name in sorted(self._baseline.runs) if self._has(name)}
+
+
+def _measured(run: Run, seen: Mapping[Place, Seen], new: Collection[tuple[str, str]]) -> Measured:
+    """A run with what is compared of it: nothing of what gets a new baseline."""
+    return Measured(run, {place: s for place, s in seen.items() if place[:2] not in new})
 
 
 def again_design(design: Design) -> Design:

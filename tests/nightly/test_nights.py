@@ -190,6 +190,27 @@ def test_a_night_that_was_killed_goes_on(tmp_path: Path, after: float) -> None:
         assert [row["done"] for row in done] == [row["planned"] for row in done] != []
 
 
+def test_a_night_does_not_go_on_with_another_kernel(tmp_path: Path) -> None:
+    labctl = Labctl(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "s")})
+    lab(labctl)
+    process = labctl.start("nightly", "--rounds", "60")
+    while not (found := list((tmp_path / "results").glob("2*/journal.jsonl"))) or (
+        '"sample"' not in found[0].read_text()
+    ):
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    lab(labctl, facts="kernel: 6.12.0-sim")
+    said = labctl("nightly", "--rounds", "60").stderr
+    assert "cannot go on: two is not what this run began with: kernel changed" in said
+    assert set(states(labctl).values()) == {"new baseline"}
+    outcomes = [
+        json.loads(path.read_text())["outcome"]
+        for path in sorted((tmp_path / "results" / "nightly").glob("2*/night.json"))
+    ]
+    assert outcomes == ["given up", "passed"]
+
+
 def test_another_request_is_another_night(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")

@@ -51,6 +51,21 @@ def test_two_nights_of_this_machine_pass(labctl: Labctl) -> None:
     assert all(cell["ratio"]["value"] > 0 for cell in night["cells"])
 
 
+@pytest.mark.slow
+def test_a_program_that_fails_twice_fails_the_night_and_makes_no_baseline(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(
+        "lab: metal\ntargets: {metal: {kind: local}}\nnightly: {workloads: [urandom],"
+        " threads: [1], design: {boots: 1, rounds: 2, batches: 2, min_batch_ms: 20}}\n"
+    )
+    too_long = ("nightly", "--min-batch-ms", "3000", "--limit", "1")
+    assert "Failed: one cell failed" in labctl(*too_long, status=1).stderr
+    (cell,) = latest(labctl)["cells"]
+    assert (cell["state"], cell["reason"]) == ("failed", "its program failed twice")
+    assert "as a whole" in labctl("nightly", "--accept", status=2).stderr
+    labctl("nightly")
+    assert [cell["state"] for cell in latest(labctl)["cells"]] == ["new baseline"]
+
+
 class Load:
     """Processes that take all of the CPUs when they are let."""
 
