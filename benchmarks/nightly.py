@@ -25,8 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
+from labctl.nightly.asked import NIGHTLY
 from labctl.nightly.gate import Seen, stand
-from labctl.nightly.night import NIGHTLY, again_design
+from labctl.nightly.night import again_design
 from labctl.paths import write_atomic
 from labctl.sim import field
 from labctl.sim.experiment import planned_hours

@@ -82,13 +82,15 @@ def nightly(
 
     Example: `labctl nightly kqtest --threads 1,4`
     """
-    from labctl.nightly import night as nights
+    from labctl.nightly import asked as nightly_asked
+    from labctl.nightly import kept
+    from labctl.nightly.night import spend
 
     found = state(context)
-    where = nights.directory_of(found.lab, directory)
+    where = nightly_asked.directory_of(found.lab, directory)
     if accept:
         _refuse_with_accept(context)
-        done = nights.accept(found.lab, where)
+        done = kept.accept(found.lab, where)
         for text in done.changes:
             found.output.say(text)
         if json:
@@ -102,8 +104,8 @@ def nightly(
         {"rounds": rounds, "boots": boots, "batches": batches, "warmup": warmup,
          "min_batch_ms": min_batch_ms},
     ).request(found)  # fmt: skip
-    asked = nights.Asked(found.lab, found.catalogue, request, where, limit)
-    done = nights.spend(asked, _Told(found))
+    asked = nightly_asked.Asked(found.lab, found.catalogue, request, where, limit)
+    done = spend(asked, _Told(found))
     if json:
         _print_json(found, done)
     else:
@@ -119,7 +121,7 @@ def _asked(lab: Lab, given: Asked, design: dict[str, int | None]) -> Asked:
             where=str(lab.path),
             hint="name one, or give the lab file the key nightly: {workloads: [kqtest]}",
         )
-    from labctl.nightly.night import NIGHTLY
+    from labctl.nightly.asked import NIGHTLY
 
     own = lab.nightly
     chosen: dict[str, int] = {"boots": NIGHTLY.boots, "rounds": NIGHTLY.rounds}
@@ -153,7 +155,7 @@ def _refuse_with_accept(context: typer.Context) -> None:
 
 
 class _Told:
-    """Shows how a night goes (labctl.nightly.night.Watch)."""
+    """Shows how a night goes (labctl.nightly.asked.Watch)."""
 
     def __init__(self, found: State) -> None:
         self._found = found

@@ -78,7 +78,8 @@ def prune(
     """
     from datetime import UTC, datetime, timedelta
 
-    from labctl.nightly.night import directory_of, kept_runs
+    from labctl.nightly.asked import directory_of
+    from labctl.nightly.kept import kept_runs
     from labctl.sweep.prune import choose, is_written, remove, sweep_up
     from labctl.sweep.runs import list_runs
 

@@ -7,16 +7,9 @@ already; so a night that was killed at any instant goes on by being called again
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
-
-from filelock import FileLock, Timeout
 
 from labctl import guests, provision, session
 from labctl.analysis import Run, open_run
@@ -28,10 +21,9 @@ from labctl.errors import (
     PartialError,
     UnavailableError,
 )
-from labctl.images.catalogue import Recipe
-from labctl.lab import Lab
 from labctl.nightly import forms
-from labctl.nightly.baseline import Baseline, Reference, changing, read_baseline
+from labctl.nightly.asked import Asked, Watch
+from labctl.nightly.baseline import Baseline, Reference, changing
 from labctl.nightly.compared import View, view
 from labctl.nightly.gate import (
     Measured,
@@ -40,80 +32,19 @@ from labctl.nightly.gate import (
     judge,
     new_baselines,
     once_more,
-    references,
     why_new,
 )
-from labctl.nightly.record import Night, Outcome, nights, stamp
+from labctl.nightly.kept import alone, begun, give_up, link, opened
+from labctl.nightly.record import Night, Outcome
 from labctl.request import Request, reboot_seconds
 from labctl.session import REBOOT_TIMEOUT_S, Session
 from labctl.sweep.journal import JOURNAL, now, read_journal
 from labctl.sweep.plan import Design
 from labctl.sweep.records import CalibrationRecord
-from labctl.sweep.runner import Event
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
 
-NIGHTLY = Design(boots=6, rounds=4)
-"""A night's design where nothing else is asked: with several boots an interval covers what
-differs between boots, and one is not compared with another's chance (docs/nightly.md)."""
 DOWN_TIMEOUT_S = 60.0
-LATEST = "latest"
-"""A link beside the nights' directories to the one that was finished last."""
-
-
-class Watch(Protocol):
-    """Who is told how a night goes."""
-
-    def say(self, text: str) -> None:
-        """A line of what is done next."""
-
-    def warn(self, text: str) -> None:
-        """A line that nobody should miss."""
-
-    def up(self, names: list[str]) -> Mapping[str, LabctlError]:
-        """Bring these targets up; errors of those that do not come."""
-
-    def steps(self) -> AbstractContextManager[provision.Progress]:
-        """Show what several targets are doing."""
-
-    def measuring(self, opened: Session) -> AbstractContextManager[Callable[[Event], None]]:
-        """Show a run's events."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a night is to do.
-
-    Attributes:
-        request: what is measured; its seed is a new night's.
-        directory: where the nights' directories are.
-        limit_s: seconds that a process may take.
-    """
-
-    lab: Lab
-    catalogue: Mapping[str, Recipe]
-    request: Request
-    directory: Path
-    limit_s: int = 120
-
-    @property
-    def digest(self) -> str:
-        """Of what is measured and how, but for the seed."""
-        r = self.request
-        design = replace(r.design, seed=0)
-        params = {name: list(values) for name, values in r.params.items()}
-        threads = None if r.threads is None else list(r.threads)
-        told = [list(r.workloads), list(r.targets), threads, params, design.__dict__]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def directory_of(lab: Lab, given: Path | None) -> Path:
-    """Where the nights' directories are: as given, as the lab file says, or ``results/nightly``."""
-    if given is not None:
-        return given
-    if lab.nightly and lab.nightly.directory:
-        return lab.beside(lab.nightly.directory)
-    return lab.results_dir / "nightly"
 
 
 def spend(asked: Asked, watch: Watch) -> Night:
@@ -124,68 +55,14 @@ def spend(asked: Asked, watch: Watch) -> Night:
         ConfigError: what is asked makes no sense.
         InterruptedByUser: stopped by a signal; another call goes on.
     """
-    with _alone(asked.directory):
-        night = _opened(asked, watch)
+    with alone(asked.directory):
+        night = opened(asked, watch)
         try:
             return _Walk(asked, watch, night).walk()
         except _OtherTargetError as error:
             watch.warn(f"night {night.night} cannot go on: {error.told}; a new one begins")
-            _give_up(asked.directory, night, str(error.told))
-            return _Walk(asked, watch, _begun(asked)).walk()
-
-
-def accept(lab: Lab, directory: Path) -> Night:
-    """Make the latest night's measurement the baseline of all that it measured.
-
-    Raises:
-        ConfigError: there is no finished night, or its run is gone.
-    """
-    with _alone(directory):
-        found = [night for path in nights(directory) if (night := Night.read(path)).finished]
-        found = [night for night in found if night.outcome != "given up"]
-        if not found:
-            raise ConfigError(
-                "there is no finished night", where=str(directory), hint="labctl nightly"
-            )
-        night = found[-1]
-        lost = night.missing or {}
-        run = open_run(lab.results_dir / night.run)
-        unfit = Measured(run, {}).unfit()
-        taken = [
-            r
-            for r in references(run, "accepted")
-            if r.target not in lost and (r.target, r.workload) not in unfit
-        ]
-        if not taken:
-            raise ConfigError(
-                "nothing of the latest night was measured as a whole",
-                where=str(directory / night.night),
-                hint=f"labctl report {night.run} says what failed",
-            )
-        with changing(lab.results_dir) as baseline:
-            baseline.take(taken)
-        changes = [f"{r.target}, {r.workload}: accepted as the baseline" for r in taken]
-        told = list(dict.fromkeys([*night.changes, *changes]))
-        night = night.model_copy(update={"changes": told})
-        night.write(directory / night.night)
-        return night
-
-
-def kept_runs(lab: Lab, directory: Path) -> dict[str, str]:
-    """Runs that must stay, and why: those that the baseline refers to, and the latest night's,
-    which may still be gone on with or accepted.
-
-    Raises:
-        ConfigError: the baseline or a night's record is damaged.
-    """
-    kept: dict[str, str] = {}
-    for path in nights(directory)[-1:]:
-        night = Night.read(path)
-        kept |= dict.fromkeys((night.run, night.again), "the latest night's")
-    return kept | dict.fromkeys(read_baseline(lab.results_dir).runs, "the baseline refers to it")
-
-
-# -- beginning and going on ---------------------------------------------------------------
+            give_up(asked.directory, night, str(error.told))
+            return _Walk(asked, watch, begun(asked)).walk()
 
 
 class _OtherTargetError(Exception):
@@ -194,68 +71,6 @@ class _OtherTargetError(Exception):
     def __init__(self, told: ConfigError) -> None:
         super().__init__(str(told))
         self.told = told
-
-
-@contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(directory / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UnavailableError(
-            "another labctl nightly is at work here", where=str(directory), hint="wait for it"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _opened(asked: Asked, watch: Watch) -> Night:
-    """The night to go on with, or a new one."""
-    for path in nights(asked.directory)[-1:]:
-        night = Night.read(path)
-        if night.finished:
-            break
-        if night.goes_on(datetime.now(UTC)) and night.asked == asked.digest:
-            watch.say(f"going on with the night {night.night}")
-            return night
-        why = "it is too old" if night.asked == asked.digest else "another one is asked for now"
-        watch.warn(f"night {night.night} was not finished, and is given up: {why}")
-        _give_up(asked.directory, night, why)
-    return _begun(asked)
-
-
-def _begun(asked: Asked) -> Night:
-    at = datetime.now(UTC)
-    name, number = stamp(at), 2
-    while (asked.directory / name).exists() or (_results(asked) / f"{name}-nightly").exists():
-        name, number = f"{stamp(at)}-{number}", number + 1
-    night = Night(
-        night=name,
-        begun=at.isoformat(timespec="seconds"),
-        asked=asked.digest,
-        seed=asked.request.design.seed,
-        margin=asked.lab.margin,
-        baseline=list(read_baseline(_results(asked)).references.values()),
-        run=f"{name}-nightly",
-        again=f"{name}-nightly-again",
-    )
-    night.write(asked.directory / name)
-    return night
-
-
-def _give_up(directory: Path, night: Night, why: str) -> None:
-    ended = {"finished": now(), "outcome": "given up", "why": why}
-    night.model_copy(update=ended).write(directory / night.night)
-
-
-def _results(asked: Asked) -> Path:
-    return asked.lab.results_dir
-
-
-# -- the walk -------------------------------------------------------------------------------
 
 
 class _Walk:
@@ -479,7 +294,7 @@ class _Walk:
         with changing(self._lab.results_dir) as baseline:
             baseline.take(taken.values())
         done.write(self._directory)
-        _link(self._asked.directory, done.night)
+        link(self._asked.directory, done.night)
         return done
 
     def _bases(self) -> dict[str, Run]:
@@ -505,11 +320,3 @@ def outcome_of(night: Night) -> Outcome:
     if night.having("missing", "not measured again"):
         return "partial"
     return "passed"
-
-
-def _link(directory: Path, name: str) -> None:
-    """``latest`` leads to the night that was finished last."""
-    temporary = directory / ".latest.new"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(name)
-    temporary.rename(directory / LATEST)

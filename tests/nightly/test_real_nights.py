@@ -19,7 +19,8 @@ import pytest
 
 from labctl.cli.app import State
 from labctl.cli.nightly import _Told
-from labctl.nightly.night import Asked, spend
+from labctl.nightly.asked import Asked
+from labctl.nightly.night import spend
 from labctl.request import Request
 from labctl.session import Session
 from labctl.sweep.plan import Design
