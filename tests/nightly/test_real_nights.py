@@ -71,7 +71,7 @@ class Load:
     """Processes that take all of the CPUs when they are let."""
 
     def __init__(self) -> None:
-        count = 10 * (os.cpu_count() or 1)
+        count = 4 * (os.cpu_count() or 1)
         busy = [sys.executable, "-c", "while True: pass"]
         self._processes = [subprocess.Popen(busy) for _ in range(count)]
         self.on(False)
@@ -118,7 +118,7 @@ def test_a_disturbance_of_one_cell_does_not_fail_the_night(
         monkeypatch.setenv(name, value)
     found = State(file=file)
     found.output.quiet = True
-    design = Design(rounds=10, batches=2, min_batch_ms=50, seed=1)
+    design = Design(rounds=8, batches=2, min_batch_ms=200, seed=1)
     request = Request(["urandom"], ["metal"], [1, DISTURBED], {}, design)
     asked = Asked(found.lab, found.catalogue, request, labctl.directory / "results" / "nightly")
     spend(asked, _Told(found))
