@@ -5,14 +5,14 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab, LocalSpec, SimSpec, VMSpec
 from labctl.machines import make_target
 from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
 from labctl.sweep.price import Prices, longest, prices_by_machine
-from labctl.sweep.records import Goal
+from labctl.sweep.records import CalibrationRecord, Goal
 from labctl.targets.base import Target
 from labctl.workloads import Workload, load_workloads
 
@@ -29,6 +29,10 @@ class Request:
         until: for an adaptive sweep, whose first phase ``design`` is; else None.
         named: whether the targets were asked for by name. Then all of them must be there;
             else ("all of the lab") those that are not up are left out, and it is said.
+        only: keys of cells, where not all of the above are wanted.
+        run: the run's name; "" for one of the time and the workloads.
+        operations: what an earlier run calibrated, by cell key: batches of these cells have
+            as many operations here, since what is measured depends on that.
     """
 
     workloads: Sequence[str]
@@ -38,6 +42,9 @@ class Request:
     design: Design
     until: Goal | None = None
     named: bool = False
+    only: frozenset[str] | None = None
+    run: str = ""
+    operations: Mapping[str, CalibrationRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,7 @@ def plan_of(request: Request, infos: Sequence[TargetInfo], known: Mapping[str, W
         threads=request.threads,
         params=request.params,
         design=request.design,
+        only=request.only,
     )
 
 

@@ -158,7 +158,7 @@ def start(
     plan = plan_of(request, list(infos.values()), known)
     used = {execution.cell.target for execution in plan.executions}
     header = Header(
-        run=_run_id(request, lab),
+        run=request.run or _run_id(request, lab),
         created=now(),
         labctl=__version__,
         lab=lab.model_dump(mode="json", exclude={"path"}),
@@ -167,11 +167,18 @@ def start(
         plan_digest=plan.digest,
         executions=list(plan.executions),
         skipped=[*plan.skipped, *left_out],
+        missing={name: error.message for name, error in missing.items()},
         until=request.until,
         **asdict(plan.design),
     )
     one_boot = one_boot_notices(lab, request.design, sorted(used))
-    directory = create_run(lab.results_dir, header)
+    cells = {execution.cell.key for execution in plan.executions}
+    operations = [
+        record.model_copy(update={"time": header.created})
+        for key, record in request.operations.items()
+        if key in cells
+    ]
+    directory = create_run(lab.results_dir, header, operations)
     for name in set(targets) - used:
         targets.pop(name).close()
     journal = Journal(directory)

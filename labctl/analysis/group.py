@@ -53,6 +53,17 @@ def beside(run: Run, others: Mapping[str, Run]) -> Run:
     return _Group({"": run, **others})
 
 
+def changes(runs: Mapping[str, Run], of: Sequence[tuple[str, str, str]]) -> Run:
+    """Any number of runs, and what changed from some to others.
+
+    Args:
+        runs: by their labels; margin and seed are the first's.
+        of: target, label of the new run, label of the old one; both have the target.
+    """
+    pairs = [Pair(labelled(name, new), labelled(name, old), "change") for name, new, old in of]
+    return _Changes(runs, pairs)
+
+
 class _Group(Run):
     """The targets of all runs; those of a run labelled "" keep their names."""
 
@@ -146,6 +157,19 @@ class _Group(Run):
         ]
         whole = [frame for frame in frames if not frame.empty]
         return pd.concat(whole, ignore_index=True) if whole else frames[0]
+
+
+class _Changes(_Group):
+    """Runs with pairs of their own."""
+
+    def __init__(self, runs: Mapping[str, Run], pairs: Sequence[Pair]) -> None:
+        super().__init__(runs)
+        self._chosen = list(pairs)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Those that were given."""
+        return self._chosen
 
 
 class _Change(_Group):

@@ -39,8 +39,10 @@ def run(arguments: list[str]) -> int:
         images,
         imports,
         lab,
+        nightly,
         plan,
         reports,
+        runs,
         show,
         sweeps,
     )

@@ -30,7 +30,7 @@ app = typer.Typer(
     labctl brings up guests and machines, measures contention micro-benchmarks on all of
     them, and says how large the difference is, with intervals.
 
-    Exit codes: 0 done, 1 a measurement failed, 2 usage or configuration, 3 lab
+    Exit codes: 0 done, 1 a measurement failed or regressed, 2 usage or configuration, 3 lab
     unavailable, 4 partly done (can be resumed), 130 interrupted.
     """,
 )

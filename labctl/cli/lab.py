@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,9 @@ from rich.table import Table
 
 from labctl.cli.app import Json, LabFile, State, Targets, Yes, app, confirm, state
 from labctl.errors import ConfigError, LabctlError, PartialError, UnavailableError
+
+if TYPE_CHECKING:
+    from labctl.provision import UpResult
 
 
 @app.command()
@@ -50,10 +53,17 @@ def up(
 
     Example: `labctl up linux`
     """
+    found = state(context)
+    results = bring_up(found, found.select(targets), timeout=timeout)
+    if json:
+        found.output.json(targets=[result.as_dict() for result in results.values()])
+    finish(found, {name: result.error for name, result in results.items()}, "came up")
+
+
+def bring_up(found: State, names: list[str], *, timeout: float) -> dict[str, UpResult]:
+    """Bring these targets up and show it; errors are in the results."""
     from labctl import provision
 
-    found = state(context)
-    names = found.select(targets)
     with found.output.steps() as steps:
 
         def failed(name: str, error: LabctlError) -> None:
@@ -76,9 +86,7 @@ def up(
         found.output.say(f"hypervisor {used}")
     for notice in dict.fromkeys(r.notice for r in results.values() if r.notice):
         found.output.warn(notice)
-    if json:
-        found.output.json(targets=[result.as_dict() for result in results.values()])
-    finish(found, {name: result.error for name, result in results.items()}, "came up")
+    return results
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Verbs that measure: deploy, sweep, runs."""
+"""Verbs that measure: deploy, sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labctl.cli.app import (
 )
 from labctl.cli.asked import Asked, asks
 from labctl.cli.lab import finish
-from labctl.cli.output import seconds, size
+from labctl.cli.output import seconds
 from labctl.errors import ConfigError
 
 
@@ -106,45 +106,6 @@ def sweep(
         )
     session.conclude(opened, outcome)
     found.output.say(f"run {opened.run_id} is complete. Next: labctl report {opened.run_id}")
-
-
-@app.command()
-def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> None:
-    """List the runs of this lab: when, what, how much of it is done.
-
-    Example: `labctl runs --json`
-    """
-    from labctl.sweep.runs import list_runs
-
-    found = state(context)
-    rows = list_runs(found.lab.results_dir)
-    if json:
-        found.output.json(runs=[row.as_dict() for row in rows])
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("run", "workloads", "targets", "done", "failed", "size"):
-        numeric = heading in ("done", "failed", "size")
-        table.add_column(
-            heading,
-            justify="right" if numeric else "left",
-            no_wrap=numeric or heading == "run",
-            overflow="fold",
-        )
-    for row in rows:
-        if row.damage:
-            found.output.warn(f"{row.run}: {row.damage}")
-            continue
-        table.add_row(
-            row.run,
-            escape(", ".join(row.workloads)),
-            escape(", ".join(row.targets)),
-            "imported" if row.imported else f"{row.done}/{row.planned}",
-            str(row.failed),
-            size(row.size_bytes),
-        )
-    found.output.table(table)
-    if not rows:
-        found.output.say("no runs yet: labctl sweep kqtest")
 
 
 def _refuse_with_resume(context: typer.Context) -> None:

@@ -17,10 +17,11 @@ from labctl.guests.manage import (
 )
 from labctl.guests.ready import HeldError, check_runs, wait_ready
 from labctl.guests.record import CONSOLE, GuestRecord, directory, ssh_words, using
-from labctl.guests.start import Started, start, start_without_kvm
+from labctl.guests.start import DiffersError, Started, start, start_without_kvm
 
 __all__ = [
     "CONSOLE",
+    "DiffersError",
     "GuestPlan",
     "GuestRecord",
     "HeldError",

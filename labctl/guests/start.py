@@ -41,6 +41,10 @@ _NO_NOTES = ("slots", "kernel", "kernel_package")
 """What an image notes that is of no use, or stands in fields of its own."""
 
 
+class DiffersError(ConfigError):
+    """A guest runs otherwise than the lab file says by now: stopped and started it will not."""
+
+
 @dataclass
 class Started:
     """A guest whose domain runs.
@@ -137,7 +141,7 @@ def _running(connection: Connection, lab: Lab, name: str, recipe: Recipe) -> Sta
     """The guest if it runs already, as the lab file says.
 
     Raises:
-        ConfigError: it runs, but the lab file says something else by now.
+        DiffersError: it runs, but the lab file says something else by now.
     """
     domain_id, home = domain_name(lab, name), directory(lab, name)
     if domain.state(connection, domain_id) != "running" or not (home / RECORD).is_file():
@@ -145,7 +149,7 @@ def _running(connection: Connection, lab: Lab, name: str, recipe: Recipe) -> Sta
     record = GuestRecord.read(lab, name)
     wrong = _differences(record, lab.vm(name), resolve(lab, name, recipe))
     if wrong:
-        raise ConfigError(
+        raise DiffersError(
             "the guest runs, but not as the lab file says",
             where=name,
             detail="\n".join(wrong),

@@ -141,6 +141,13 @@ def _setting_value(value: Any) -> Any:
     return text
 
 
+def _parameter(value: Any) -> Any:
+    """A workload's parameter; what its values may be is the manifest's to say."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return as_text(value)
+
+
 def smbios_name(value: str) -> str:
     """What an SMBIOS table can hold; "" is the hypervisor's own."""
     if len(value) > 64 or not value.isascii():
@@ -160,6 +167,7 @@ Init = Literal["minimal", "systemd"]
 Settings = dict[
     Annotated[str, AfterValidator(_setting_name)], Annotated[str, BeforeValidator(_setting_value)]
 ]
+Parameter = Annotated[str, BeforeValidator(_parameter)]
 CpuModel = Annotated[Text, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 Vcpus = Annotated[int, Field(strict=True, ge=1, le=256)]
 Flag = Annotated[bool, Field(strict=True)]

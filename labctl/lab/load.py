@@ -67,7 +67,10 @@ def load_lab(path: Path, *, images: Collection[str]) -> Lab:
     return lab
 
 
-_SHAPE = "a lab file has the keys lab, targets and, if wanted, defaults, hypervisors, pairs, margin"
+_SHAPE = (
+    "a lab file has the keys lab, targets and, if wanted, defaults, hypervisors, pairs, margin, "
+    "nightly"
+)
 
 
 def _is_file(path: Path) -> bool:
@@ -110,6 +113,10 @@ def _check_references(lab: Lab, lines: dict[Keys, int], images: Collection[str])
         if isinstance(spec, SSHSpec) and spec.identity is not None:
             _check_key(spec.identity, lambda m, h, a=at: fail((*a, "identity"), m, h))
     _check_pairs(lab, fail)
+    for name in (lab.nightly.targets if lab.nightly else None) or ():
+        if name not in lab.targets:
+            hint = nearest(name, lab.targets)
+            fail(("nightly", "targets"), f"nightly: there is no target {name!r}", hint)
 
 
 def _check_pairs(lab: Lab, fail: Callable[[Keys, str, str], None]) -> None:

@@ -34,6 +34,7 @@ from labctl.lab.fields import (
     Margin,
     MemoryMiB,
     Name,
+    Parameter,
     RemotePath,
     Settings,
     Text,
@@ -245,6 +246,39 @@ PairSpec = Annotated[
 ]
 
 
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000)]
+
+
+class NightlyDesign(_Model):
+    """How often a night repeats everything (labctl.sweep.plan.Design); None: as ``sweep``."""
+
+    rounds: Count | None = None
+    boots: Count | None = None
+    batches: Count | None = None
+    warmup: Annotated[int | None, Field(strict=True, ge=0, le=1_000)] = None
+    min_batch_ms: Annotated[int | None, Field(strict=True, ge=1, le=60_000)] = None
+
+
+class Nightly(_Model):
+    """What ``labctl nightly`` measures where its command line does not say otherwise.
+
+    ``targets`` None: all of the lab; ``threads`` None: each manifest's own. ``directory`` is
+    where the nights' reports go, relative to the lab file; None: ``results/nightly``.
+    """
+
+    workloads: Annotated[tuple[Text, ...], Field(min_length=1)]
+    targets: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    threads: (
+        Annotated[
+            tuple[Annotated[int, Field(strict=True, ge=1, le=1024)], ...], Field(min_length=1)
+        ]
+        | None
+    ) = None
+    params: dict[str, Annotated[tuple[Parameter, ...], Field(min_length=1)]] = {}
+    design: NightlyDesign = NightlyDesign()
+    directory: UserPath | None = None
+
+
 class Lab(_Model):
     """The whole lab file. ``path`` is where it was read from; ``margin`` the share by which
     two times may differ and still count as equal in practice."""
@@ -255,6 +289,7 @@ class Lab(_Model):
     targets: dict[Name, TargetSpec] = Field(min_length=1)
     pairs: tuple[PairSpec, ...] = ()
     margin: Margin = 0.10
+    nightly: Nightly | None = None
     path: Path = Path("lab.yaml")
     _lines: dict[tuple[str | int, ...], int] = PrivateAttr(default_factory=dict)
 

@@ -72,6 +72,13 @@ pairs:
 
 # Times that differ by less count as equal.
 margin: 10%
+
+# What `labctl nightly` measures and compares with its baseline.
+# nightly:
+#   workloads: [kqtest, urandom]
+#   targets: [metal, linux]        # without it: all of the lab
+#   threads: [1, 2, 4, 8]
+#   design: {rounds: 12, boots: 1}
 """
 
 

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labctl.errors import ConfigError
@@ -68,6 +68,7 @@ def make_plan(
     threads: Sequence[int] | None,
     params: Mapping[str, Sequence[str]],
     design: Design,
+    only: Collection[str] | None = None,
 ) -> Plan:
     """Lay out a sweep.
 
@@ -75,6 +76,7 @@ def make_plan(
         workloads: names as asked for; a target of another system runs the counterpart.
         threads: thread counts, or None for each manifest's own.
         params: parameter -> values, as written on the command line.
+        only: keys of cells; what else the arguments above ask for is left out.
 
     Raises:
         ConfigError: an unknown workload, parameter or value; nothing at all to run.
@@ -101,7 +103,8 @@ def make_plan(
                 params=values,
                 threads=count,
             )
-            cells.setdefault(cell.key, cell)
+            if only is None or cell.key in only:
+                cells.setdefault(cell.key, cell)
     if not cells:
         raise ConfigError(
             "there is nothing to run",

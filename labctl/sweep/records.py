@@ -71,8 +71,9 @@ class Imported(_Record):
 
 class Header(_Record):
     """First line: what was planned and by whom. ``plan_digest`` guards a resume. ``executions``
-    is the whole plan, or with ``until`` its first phase. ``imported`` says that labctl measured
-    none of it; it stands near the beginning, to be found without reading the whole."""
+    is the whole plan, or with ``until`` its first phase. ``missing`` are targets that were asked
+    for and could not be had, with the reason; ``skipped`` says these too. ``imported`` says that
+    labctl measured none of it; it stands near the beginning, to be found without reading all."""
 
     type: Literal["header"] = "header"
     schema_version: Literal[1] = 1
@@ -92,6 +93,7 @@ class Header(_Record):
     plan_digest: str
     executions: list[Execution]
     skipped: list[str] = []
+    missing: dict[str, str] = {}
     until: Goal | None = None
 
     def machine_of(self, target: str) -> str:

@@ -13,7 +13,7 @@ from tests.conftest import Labctl
 
 VERBS = [
     ["init"], ["doctor"], ["up"], ["down"], ["destroy"], ["status"], ["ssh"], ["console"],
-    ["deploy"], ["plan"], ["sweep"], ["runs"], ["report"], ["import"], ["image", "ls"], ["image", "build"], ["image", "rm"],
+    ["deploy"], ["plan"], ["sweep"], ["runs"], ["runs", "prune"], ["nightly"], ["report"], ["compare"], ["import"], ["image", "ls"], ["image", "build"], ["image", "rm"],
 ]  # fmt: skip
 
 

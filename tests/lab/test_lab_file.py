@@ -488,3 +488,32 @@ def test_two_labs_of_one_name_differ(tmp_path: Path) -> None:
     one = load_lab(lab_file(tmp_path, text), images=IMAGES)
     two = load_lab(lab_file(tmp_path / "other", text), images=IMAGES)
     assert one.ident != two.ident
+
+
+@pytest.mark.parametrize(
+    ("nightly", "message"),
+    [
+        ("{}", "nightly"),
+        ("{workloads: []}", "nightly.workloads"),
+        ("{workloads: [eptest], targets: [b]}", "nightly: there is no target 'b'"),
+        ("{workloads: [eptest], threads: [0]}", "nightly.threads"),
+        ("{workloads: [eptest], threads: 4}", "a list is wanted"),
+        ("{workloads: [eptest], design: {round: 3}}", "there is no such key"),
+        ("{workloads: [eptest], design: {boots: 0}}", "nightly.design.boots"),
+        ("{workloads: [eptest], params: {rearm: [true]}}", "nightly.params"),
+    ],
+)
+def test_what_is_wrong_with_a_night_is_said_with_its_line(
+    tmp_path: Path, nightly: str, message: str
+) -> None:
+    error = error_of(tmp_path, f"{LOCAL}nightly: {nightly}\n")
+    assert message in error.message
+    assert "lab.yaml:3" in error.where
+
+
+def test_what_a_night_measures(tmp_path: Path) -> None:
+    text = f"{LOCAL}nightly: {{workloads: [eptest], params: {{rearm: [level], size: [4]}}}}\n"
+    nightly = load_lab(lab_file(tmp_path, text), images=IMAGES).nightly
+    assert nightly is not None
+    assert nightly.params == {"rearm": ("level",), "size": ("4",)}
+    assert (nightly.targets, nightly.threads, nightly.directory) == (None, None, None)
