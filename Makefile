@@ -1,6 +1,6 @@
 # Two commands:  make demo   sets up this machine and measures it against a Linux guest
 #                make test   sets up and passes the tests
-.PHONY: demo test test-fast lint lock schema benchmark truth aa wheel
+.PHONY: demo test test-fast lint lock schema benchmark truth aa wheel pictures
 
 LABCTL = $(CURDIR)/.venv/bin/labctl
 
@@ -56,6 +56,11 @@ truth:
 aa:
 	@tools/setup run
 	.venv/bin/python benchmarks/aa.py
+
+# The README's pictures, of the page of a run: the demo's latest unless RUN names another.
+pictures:
+	@tools/setup test
+	.venv/bin/python tools/pictures.py $(or $(RUN),$(lastword $(sort $(wildcard demo/results/*-kqtest))))
 
 wheel:
 	.venv/bin/python -m build --no-isolation --wheel

@@ -123,6 +123,17 @@ def darkness(image: bytes) -> float:
         return float(ImageStat.Stat(opened.convert("L")).mean[0])
 
 
+@pytest.mark.slow
+def test_a_hundred_thousand_samples_fit_into_two_megabytes(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text("lab: s\ntargets: {a: {kind: sim}, b: {kind: sim}}\n")
+    labctl = InProcess(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    design = ("--rounds", "1000", "--batches", "10", "--threads", "1,2,4,8,16")
+    labctl("sweep", "kqtest", *design)
+    labctl("report")
+    (page,) = tmp_path.glob("results/*/report.html")
+    assert page.stat().st_size <= 2_000_000
+
+
 @pytest.mark.parametrize("which", ["real", "evil", "made"])
 def test_it_asks_nobody_and_says_nothing(
     browser: Browser, request: pytest.FixtureRequest, which: str
