@@ -48,6 +48,8 @@ def choose(
     for row in rows:
         if row.damage:
             choice.stay[row.run] = f"it cannot be read: {row.damage}"
+        elif row.imported:
+            choice.stay[row.run] = "it is imported: remove its directory by hand"
         elif row.run in latest:
             choice.stay[row.run] = "it is one of the latest"
         elif older_than is not None and now - datetime.fromisoformat(row.created) < older_than:

@@ -19,7 +19,7 @@ nightly: {workloads: [eptest], threads: [1], design: {boots: 1, rounds: 2}}
 
 def row(name: str, days: float, damage: str = "") -> RunRow:
     created = (NOW - timedelta(days=days)).isoformat()
-    return RunRow(name, created, ["eptest"], ["one"], 1, 1, 0, 10, damage)
+    return RunRow(name, created, ["eptest"], ["one"], 1, 1, 0, 10, damage=damage)
 
 
 ROWS = [row("a", 9), row("b", 5), row("broken", 0, "damaged"), row("c", 3), row("d", 1)]
