@@ -20,6 +20,8 @@ from tests.conftest import InProcess
 from tests.report.synthetic import make_header, make_records
 from tests.report.test_forms import hostile_model  # noqa: F401  (a fixture)
 
+pytestmark = pytest.mark.slow  # a browser takes its time
+
 CHROMIUM = Path("/usr/bin/chromium")
 LAB = "lab: here\ntargets: {metal: {kind: local}, twin: {kind: local, workdir: %s}}\n"
 
@@ -123,7 +125,6 @@ def darkness(image: bytes) -> float:
         return float(ImageStat.Stat(opened.convert("L")).mean[0])
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_samples_fit_into_two_megabytes(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text("lab: s\ntargets: {a: {kind: sim}, b: {kind: sim}}\n")
     labctl = InProcess(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "state")})
