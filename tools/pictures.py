@@ -26,6 +26,7 @@ SHOTS = {
 
 
 def main(run: Path) -> None:
+    """Make the pictures of a run's page."""
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         model = build_report(open_run(run), workloads=load_workloads())
         page = write_page(model, Path(scratch) / "report.html")
