@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from labctl.analysis.confounders import Confounder, reasons
 from labctl.analysis.roles import SIMULATED
@@ -207,6 +208,33 @@ def _scaling(c: Comparison) -> str:
     else:
         text = f"{to} is {number(found.value)} times that {other} {_all(found)} ({each})"
     return text + _undecided(c, c.scaling)
+
+
+def level_told(c: Comparison) -> tuple[int, Estimate]:
+    """The thread count and the ratio of times that the sentence gives, with the interval that
+    it gives as the estimate's own."""
+    n = c.effects.base
+    if c.pair.subject == "change":
+        n = c.level.threads or n
+        if c.level.call != "unchanged":
+            return n, _for_all(c.effects.level.at(n))
+    return n, c.effects.level.at(n)
+
+
+def scaling_told(c: Comparison) -> tuple[int, Estimate]:
+    """As ``level_told``, of how much more one side grows; there is a thread count above the
+    least."""
+    family = c.effects.amplification
+    stands = standing(family.estimates, c.margin)
+    n = _telling(c, stands)
+    barred = c.scaling.call == "cannot tell" and reasons(c.confounders, "all", "scaling")
+    if stands == "within" and not barred:
+        return n, family.at(n)
+    return n, _for_all(family.at(n))
+
+
+def _for_all(estimate: Estimate) -> Estimate:
+    return replace(estimate, low=estimate.family_low, high=estimate.family_high)
 
 
 def _telling(c: Comparison, stands: Standing) -> int:

@@ -13,6 +13,8 @@ from labctl.analysis.run import Run, open_run
 from labctl.analysis.sentences import (
     comparison_warnings,
     headline,
+    level_told,
+    scaling_told,
     verdict_notes,
     verdict_sentence,
 )
@@ -36,6 +38,7 @@ from labctl.report.model import (
     SeedSeriesPoint,
     StopView,
     TargetView,
+    Told,
     VerdictView,
 )
 from labctl.report.notes import notes_of
@@ -200,10 +203,10 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         subject=c.pair.subject,
         level=c.level.call,
         level_reason=plain(c.level.reason),
-        level_threads=c.level.threads,
+        level_told=_told(level_told(c)),
         scaling=c.scaling.call,
         scaling_reason=plain(c.scaling.reason),
-        scaling_threads=c.scaling.threads,
+        scaling_told=_told(scaling_told(c)) if c.effects.amplification.threads else None,
         margin=c.margin,
         functional=c.functional,
         simulated=c.simulated,
@@ -211,6 +214,11 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         sentence=verdict_sentence(c, run.label(c)),
         notes=verdict_notes(c),
     )
+
+
+def _told(told: tuple[int, Estimate]) -> Told:
+    threads, estimate = told
+    return Told(threads=threads, value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _expectations(answers: Sequence[Answer]) -> list[ExpectationView]:

@@ -1,7 +1,8 @@
-"""One Bokeh figure with log axes, and what can be drawn on it. plots.py says what is.
+"""One Bokeh figure, and what can be drawn on it. plots.py says what is.
 
 Every renderer carries the name of what it shows, by which the page hides it. Nothing
 here needs a script of its own in the browser: the page's policy would not run it.
+Texts on the canvas are plain text: a name between dollar signs is no formula.
 """
 
 from __future__ import annotations
@@ -16,24 +17,90 @@ from labctl.report.model import Timeline
 from labctl.report.palette import GREY, Look
 from labctl.stats import Estimate
 
-_HEIGHT = 380  # pixels
+_HEIGHT = 330  # pixels
 _MARGIN = 1.25  # room left and right of the thread counts, as a factor
+_MOST_TICKS = 8  # on the axis of threads; a telephone shows no more
 
 
 class Canvas:
-    """A figure of some quantity against the number of threads."""
+    """A figure with axes, onto which curves, bands and points are put."""
 
-    def __init__(self, threads: Sequence[int], y_label: str, values: Sequence[float]) -> None:
-        """Axes for ``values``: logarithmic, or a linear y axis from 0 where one of them is 0."""
+    _rows: tuple[tuple[str, str], ...] = (
+        ("", "@label"),
+        ("at", "@at"),
+        ("value", "@shown"),
+        ("", "@detail"),
+    )
+
+    def __init__(
+        self,
+        axes: tuple[str, str],
+        x_ends: tuple[float, float],
+        y_ends: tuple[float, float],
+        *,
+        linear_x: bool = False,
+        height: int = _HEIGHT,
+    ) -> None:
+        """
+        Args:
+            axes: labels of x and y, without a word on their scales.
+            x_ends: of the axis, logarithmic unless ``linear_x``.
+            y_ends: least and greatest value; the axis is logarithmic, or linear from 0 where
+                there is a 0 among the values.
+            height: pixels.
+        """
+        from bokeh.models import DataRange1d, NumeralTickFormatter, PlainText, Range1d
+        from bokeh.plotting import figure
+
+        self._ends = x_ends
+        self._pointed: list[Any] = []
+        log = y_ends[0] > 0
+        labels = (axes[0] if linear_x else f"{axes[0]} (log)", f"{axes[1]} (log)" * log or axes[1])
+        y_range = DataRange1d(only_visible=True, default_span=0.5)
+        if not log:
+            y_range.start = 0
+        self.figure: Any = figure(
+            height=height,
+            sizing_mode="stretch_width",
+            x_axis_type="linear" if linear_x else "log",
+            y_axis_type="log" if log else "linear",
+            x_range=Range1d(start=x_ends[0], end=x_ends[1]),
+            y_range=y_range,
+            tools="box_zoom,reset,save",
+            active_drag=None,  # a finger on the figure scrolls the page
+            toolbar_location="above",
+            toolbar_inner=True,
+            background_fill_alpha=0,
+            border_fill_alpha=0,
+            outline_line_alpha=0,
+            min_border_right=12,
+            x_axis_label=PlainText(text=labels[0]),
+            y_axis_label=PlainText(text=labels[1]),
+        )
+        self.figure.toolbar.logo = None
+        self.figure.toolbar.autohide = True
+        if log:
+            self._tick(self.figure.yaxis, self.figure.ygrid, *y_ends)
+        for axis in self.figure.axis:
+            axis.formatter = NumeralTickFormatter(format="0.[000000]")
+            axis.axis_label_text_font_style = "normal"
+            axis.axis_label_text_font_size = axis.major_label_text_font_size = "13px"
+            axis.minor_tick_line_alpha = axis.axis_line_alpha = 0
+            axis.major_tick_line_alpha = 0
+        self.figure.xgrid.grid_line_alpha = 0
+        self.figure.ygrid.grid_line_alpha = 0.7
+
+    @classmethod
+    def of_threads(
+        cls, threads: Sequence[int], y_label: str, values: Sequence[float], height: int = _HEIGHT
+    ) -> Canvas:
+        """Some quantity against the number of threads; ``values`` must find room."""
         from bokeh.models import FixedTicker
 
-        self._make(
-            "threads (log)",
-            (threads[0] / _MARGIN, threads[-1] * _MARGIN),
-            y_label,
-            (min(values), max(values)),
-        )
-        self.figure.xaxis.ticker = self.figure.xgrid.ticker = FixedTicker(ticks=list(threads))
+        ends = (threads[0] / _MARGIN, threads[-1] * _MARGIN)
+        made = cls(("threads", y_label), ends, (min(values), max(values)), height=height)
+        made.figure.xaxis.ticker = FixedTicker(ticks=thread_ticks(threads))
+        return made
 
     @classmethod
     def of_times(cls, x_label: str, y_label: str, found: Sequence[tuple[Any, ...]]) -> Canvas:
@@ -41,11 +108,9 @@ class Canvas:
         (time, share) of each series."""
         times = [time for *_, points in found for time, _ in points]
         shares = [share for *_, points in found for _, share in points]
-        made = cls.__new__(cls)
         least = max(min(times), 1e-3)
-        made._make(
-            f"{x_label} (log)", (least / _MARGIN, max(times) * _MARGIN), y_label, (min(shares), 1.0)
-        )
+        ends = (least / _MARGIN, max(times) * _MARGIN)
+        made = cls((x_label, y_label), ends, (min(shares), 1.0))
         made._tick(made.figure.xaxis, made.figure.xgrid, least, max(times))
         return made
 
@@ -54,8 +119,10 @@ class Canvas:
         """Axes for samples by the order in which they were taken."""
         values = [value for line in lines for value in (*line.least, *line.greatest)]
         last = max(max(line.order) for line in lines)
-        made = cls.__new__(cls)
-        made._make("sample, in the order taken", None, y_label, (min(values), max(values)), last)
+        axes = ("sample, in the order taken", y_label)
+        ends = (-0.02 * last - 1, 1.02 * last + 1)
+        made = cls(axes, ends, (min(values), max(values)), linear_x=True, height=260)
+        made._rows = (("sample", "@x{0}"), ("of its cell's mean", "@y{0.000}"))  # no texts: small
         return made
 
     @classmethod
@@ -64,51 +131,6 @@ class Canvas:
         made = cls.__new__(cls)
         made.figure, made._pointed = figure, []
         return made
-
-    def _make(
-        self,
-        x_label: str,
-        x_ends: tuple[float, float] | None,
-        y_label: str,
-        y_ends: tuple[float, float],
-        last: float = 0.0,
-    ) -> None:
-        """The figure; its x axis is logarithmic within ``x_ends``, or linear from 0 to ``last``."""
-        from bokeh.models import DataRange1d, NumeralTickFormatter, Range1d
-        from bokeh.plotting import figure
-
-        self._ends = x_ends or (0.0, last)
-        self._pointed: list[Any] = []
-        log = y_ends[0] > 0
-        start, end = x_ends or (-0.02 * last - 1, 1.02 * last + 1)
-        y_range = DataRange1d(only_visible=True)
-        if not log:
-            y_range.start = 0
-        self.figure: Any = figure(
-            height=_HEIGHT,
-            sizing_mode="stretch_width",
-            x_axis_type="log" if x_ends else "linear",
-            y_axis_type="log" if log else "linear",
-            x_range=Range1d(start=start, end=end),
-            y_range=y_range,
-            tools="pan,box_zoom,wheel_zoom,reset,save",
-            active_drag=None,  # a finger on the figure scrolls the page
-            toolbar_location="above",
-            background_fill_alpha=0,
-            border_fill_alpha=0,
-            outline_line_alpha=0,
-            x_axis_label=x_label,
-            y_axis_label=f"{y_label} (log)" if log else y_label,
-        )
-        self.figure.toolbar.logo = None
-        if log:
-            self._tick(self.figure.yaxis, self.figure.ygrid, *y_ends)
-        for axis in self.figure.axis:
-            axis.formatter = NumeralTickFormatter(format="0.[000000]")
-            axis.axis_label_text_font_style = "normal"
-            axis.axis_label_text_font_size = axis.major_label_text_font_size = "13px"
-            axis.minor_tick_line_alpha = 0
-        self.figure.grid.grid_line_alpha = 0.5
 
     @staticmethod
     def _tick(axis: Any, grid: Any, least: float, greatest: float) -> None:
@@ -122,26 +144,46 @@ class Canvas:
         """The figure, with what is shown where somebody points at a marker."""
         from bokeh.models import HoverTool
 
-        rows = [("", "@label"), ("at", "@at"), ("value", "@shown"), ("", "@detail")]
-        tool = HoverTool(renderers=self._pointed, tooltips=rows, visible=False)
+        tool = HoverTool(renderers=self._pointed, tooltips=list(self._rows), visible=False)
         self.figure.add_tools(tool)
         return self.figure
+
+    def watermark(self, text: str, size: int = 26) -> None:
+        """Pale and across everything, also where the picture alone is saved; ``size`` in pixels."""
+        from bokeh.models import Node, PlainText
+        from bokeh.models.annotations import Label
+
+        self.figure.add_layout(
+            Label(
+                x=Node(target="frame", symbol="center"),
+                y=Node(target="frame", symbol="center"),
+                text=PlainText(text=text),
+                text_align="center",
+                text_baseline="middle",
+                text_color=GREY,
+                text_alpha=0.32,
+                text_font_size=f"{size if len(text) < 26 else min(size, 18)}px",
+                angle=0.22 if size > 20 else 0.0,
+            )
+        )
 
     def estimates(
         self, points: Sequence[tuple[int, Estimate]], look: Look, name: str, label: str
     ) -> None:
-        """A curve with the band of its intervals; a whisker where there is but one point."""
+        """A curve with the band of its intervals; a whisker where there is but one point.
+
+        What has no interval (one sample, numbers that were imported) is drawn without."""
         known = [(n, e.low, e.high) for n, e in points if e.low is not None and e.high is not None]
         x, low, high = ([row[column] for row in known] for column in range(3))
         if len(known) > 1:
-            self.figure.varea(x=x, y1=low, y2=high, color=look.colour, fill_alpha=0.2, name=name)
+            self.figure.varea(x=x, y1=low, y2=high, color=look.colour, fill_alpha=0.18, name=name)
         elif known:
             self.figure.segment(
                 x0=x, y0=low, x1=x, y1=high, color=look.colour, line_width=2, name=name
             )
         details = [
-            f"interval {interval(e)}; from {e.n_boots} boots, {e.n_processes} processes, "
-            f"{e.n_batches} batches"
+            f"interval {interval(e)}; from {_counted(e.n_boots, 'boot')}, "
+            f"{_counted(e.n_processes, 'process')}, {_counted(e.n_batches, 'batch')}"
             for _, e in points
         ]
         self._curve([(n, e.value) for n, e in points], look, name, label, details)
@@ -162,10 +204,30 @@ class Canvas:
             name=name,
         )
 
-    def steps(
-        self, points: Sequence[tuple[float, float]], look: Look, name: str, label: str
+    def boots(
+        self, points: Sequence[tuple[int, float, str]], look: Look, name: str, label: str
     ) -> None:
-        """A line down in steps, from a histogram."""
+        """Hollow points of (threads, value, what is said of it)."""
+        self.dots(
+            [n for n, _, _ in points],
+            [value for _, value, _ in points],
+            replace(look, width=1.6),
+            name,
+            label,
+            at=[_counted(n, "thread") for n, _, _ in points],
+            detail=[said for _, _, said in points],
+            hollow=True,
+        )
+
+    def steps(
+        self,
+        points: Sequence[tuple[float, float]],
+        look: Look,
+        name: str,
+        label: str,
+        at: Sequence[float],
+    ) -> None:
+        """A line down in steps, from a histogram; with markers at the shares ``at``."""
         shown = [(max(time, 1e-3), share) for time, share in points]
         self.figure.step(
             x=[time for time, _ in shown],
@@ -176,27 +238,29 @@ class Canvas:
             line_width=look.width,
             name=name,
         )
+        marked = [next((point for point in shown if point[1] <= share), shown[-1]) for share in at]
         self.dots(
-            [time for time, _ in shown],
-            [share for _, share in shown],
-            replace(look, width=1.0),
+            [time for time, _ in marked],
+            [share for _, share in marked],
+            look,
             name,
             label,
-            at=[f"{number(time)} us" for time, _ in points],
-            detail=[f"{share:.2%} take this long or longer" for _, share in points],
+            at=[f"{number(time)} us" for time, _ in marked],
+            detail=[f"{share:.3%} take this long or longer" for _, share in marked],
         )
 
-    def timeline(self, line: Timeline, look: Look, name: str, label: str) -> None:
+    def timeline(self, line: Timeline, look: Look, name: str) -> None:
         """Samples as dots; where a dot is several, with their least and greatest."""
         if line.each > 1:
             self.figure.segment(
                 x0=line.order, y0=line.least, x1=line.order, y1=line.greatest,
                 color=look.colour, line_width=1, line_alpha=0.35, name=name,
             )  # fmt: skip
-        self.figure.scatter(
+        made = self.figure.scatter(
             x=line.order, y=line.mean, marker=look.marker, color=look.colour, size=4,
             fill_alpha=0.6, line_alpha=0, name=name,
         )  # fmt: skip
+        self._pointed.append(made)
 
     def level(self, value: float) -> None:
         """A thin line across."""
@@ -229,13 +293,13 @@ class Canvas:
         self.figure.line(
             x=x, y=y, line_dash=look.dash, line_width=look.width, color=look.colour, name=name
         )
-        places = [at or f"{n:g} thread{'' if n == 1 else 's'}" for n in x]
+        places = [at or _counted(n, "thread") for n in x]
         self.dots(x, y, look, name, label, at=places, detail=details)
 
     def dots(
         self,
         x: Sequence[float],
-        y: Sequence[float],
+        y: Sequence[Any],
         look: Look,
         name: str,
         label: str,
@@ -243,6 +307,7 @@ class Canvas:
         at: Sequence[str],
         detail: Sequence[str],
         shown: Sequence[str] | None = None,
+        hollow: bool = False,
     ) -> None:
         """Markers that say what they are where somebody points at them."""
         from bokeh.models import ColumnDataSource
@@ -258,9 +323,27 @@ class Canvas:
         source = ColumnDataSource({name: list(values) for name, values in columns.items()})
         dots = self.figure.scatter(
             "x", "y", source=source, marker=look.marker, size=4 * look.width, color=look.colour,
-            name=name,
+            fill_alpha=0.0 if hollow else 1.0, name=name,
         )  # fmt: skip
         self._pointed.append(dots)
+
+
+def _counted(count: float, what: str) -> str:
+    """ "1 boot", "2 batches"."""
+    plural = "es" if what.endswith(("s", "ch")) else "s"
+    return f"{count:g} {what}{'' if count == 1 else plural}"
+
+
+def thread_ticks(threads: Sequence[int]) -> list[int]:
+    """Those of the thread counts that find room on an axis: the least, then each at a distance."""
+    if len(threads) <= _MOST_TICKS:
+        return list(threads)
+    step = (threads[-1] / threads[0]) ** (1 / _MOST_TICKS)
+    found = [threads[0]]
+    for count in threads:
+        if count >= found[-1] * step * 0.999:
+            found.append(count)
+    return found
 
 
 def log_ticks(least: float, greatest: float) -> list[float]:
@@ -271,6 +354,12 @@ def log_ticks(least: float, greatest: float) -> list[float]:
     digits = (1,) if greatest / least > 1000 else (1, 2, 5)
     powers = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(greatest)) + 2)
     return [digit * 10.0**power for power in powers for digit in digits]
+
+
+def ends_of_axis(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of a logarithmic axis with a little room around ``values``."""
+    room = max(1.03, (max(values) / min(values)) ** 0.04)
+    return min(values) / room, max(values) * room
 
 
 def ends(estimates: Sequence[Estimate]) -> list[float]:

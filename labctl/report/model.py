@@ -60,6 +60,14 @@ class ProcessPoint(_Part):
     batches: int
 
 
+class BootPoint(_Part):
+    """One boot: the geometric mean of its processes."""
+
+    us_per_op: float
+    boot: str
+    processes: int
+
+
 class LatencyView(_Part):
     """Time of single operations: medians over batches, and the greatest of all."""
 
@@ -87,6 +95,7 @@ class Point(_Part):
     sys_us_per_op: float | None
     latency: LatencyView | None
     quality: CellQuality
+    boots: list[BootPoint]
     processes: list[ProcessPoint]
     histogram: list[tuple[float, int]] = []
 
@@ -165,10 +174,20 @@ class ConfounderView(_Part):
     why: str
 
 
+class Told(_Part):
+    """The effect that a verdict's sentence tells: at so many threads, with the interval that it
+    rests on (its own, or the one that holds for all thread counts at once)."""
+
+    threads: int
+    value: float
+    low: float | None
+    high: float | None
+
+
 class VerdictView(_Part):
     """What the effects of a pair let one say, at the least number of threads (``level``) and
-    of growth (``scaling``); a reason is "" where it can be told. ``level_threads`` and
-    ``scaling_threads`` are the thread counts at which each shows most."""
+    of growth (``scaling``); a reason is "" where it can be told.
+    ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each."""
 
     workload: str
     params: str
@@ -177,10 +196,10 @@ class VerdictView(_Part):
     subject: Subject
     level: Call
     level_reason: str
-    level_threads: int | None
+    level_told: Told
     scaling: Call
     scaling_reason: str
-    scaling_threads: int | None
+    scaling_told: Told | None
     margin: float
     functional: bool
     simulated: bool

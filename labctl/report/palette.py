@@ -7,7 +7,7 @@ puts first those with a contrast of 3:1 or so on white and on near-black alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labctl.report.model import Series
 
@@ -28,12 +28,17 @@ class Look:
     width: float = 2.0
 
 
+def colour_of(number: int) -> str:
+    """The colour of a report's target ``number``."""
+    return _COLOURS[number % len(_COLOURS)]
+
+
 def looks(series: Sequence[Series], targets: Sequence[str]) -> list[Look]:
     """One look a series; a target has the same colour in all sections of a report."""
     variants = list(dict.fromkeys(one.own_params for one in series))
     return [
         Look(
-            colour=_COLOURS[targets.index(one.target) % len(_COLOURS)],
+            colour=colour_of(targets.index(one.target)),
             dash=_DASHES[variants.index(one.own_params) % len(_DASHES)],
             marker=_MARKERS[targets.index(one.target) % len(_MARKERS)],
         )
@@ -44,3 +49,8 @@ def looks(series: Sequence[Series], targets: Sequence[str]) -> list[Look]:
 def seed_look(number: int) -> Look:
     """How the published series ``number`` is drawn: grey, thinner, never solid."""
     return Look(GREY, _SEED_DASHES[number % len(_SEED_DASHES)], "x", 1.5)
+
+
+def pair_look(look: Look, number: int) -> Look:
+    """How the pair ``number`` of a side that is drawn with ``look`` is drawn."""
+    return replace(look, dash=_DASHES[(_DASHES.index(look.dash) + number) % len(_DASHES)])

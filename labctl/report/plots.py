@@ -1,4 +1,4 @@
-"""The figures of a section: what each shows, and what is said beside it.
+"""The figures of a section: what each shows, what is said beside it, and its values as a table.
 
 Colours of texts on the canvas come from the page's style sheet (report.js), so that
 they follow a dark or light scheme.
@@ -8,25 +8,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from labctl.analysis.words import family_interval, interval, number
 from labctl.report.canvas import Canvas, ends
-from labctl.report.model import LatencyView, PairView, ReportModel, Section, Series
-from labctl.report.palette import Look, looks, seed_look
+from labctl.report.model import (
+    EffectPoint,
+    PairView,
+    Point,
+    ReportModel,
+    Section,
+    Series,
+    TargetView,
+    Timeline,
+)
+from labctl.report.palette import Look, looks, pair_look, seed_look
 from labctl.report.panels import Panel
 from labctl.stats import Estimate
 
-_MOST_DOTS = 4000  # single processes in one figure
+_MOST_DOTS = 3000  # single processes in one figure
+_PARTS = 10  # of a run, in the table of samples over time
+_QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure and what stands above and below it."""
+    """A figure and what stands around it.
+
+    ``summary`` says in words what is drawn, ``head`` and ``rows`` are its values as a table;
+    ``keys`` are the curves where these are not the section's series; ``wide`` takes a row.
+    """
 
     title: str
     caption: str
     figure: Any
+    summary: str
+    head: list[str]
+    rows: list[list[str]]
+    keys: list[tuple[Look, str]] = field(default_factory=list)
+    wide: bool = False
 
 
 def series_name(section: int, number_: int) -> str:
@@ -49,11 +70,25 @@ def panel_plots(model: ReportModel, section: Section, index: int, panel: Panel) 
         made.append(plots.ratio())
         made += plots.amplification()
     made += plots.switches()
-    if plots.latencies():
+    if any(point.latency for point in plots.points):
         made.append(plots.latency())
         made += plots.distributions()
     made.append(plots.timeline())
     return made
+
+
+def watermark(targets: Sequence[TargetView]) -> str:
+    """What must stand across a figure of these targets; "" where nothing must."""
+    marks = {
+        "functional (emulated)": [one.name for one in targets if one.functional],
+        "simulated": [one.name for one in targets if one.simulated],
+    }
+    texts = []
+    for mark, names in marks.items():
+        told = ", ".join(names)
+        whose = f"{told}: " if len(names) < len(targets) and len(told) <= 20 else ""
+        texts += [f"{whose}{mark}"] * bool(names)
+    return "; ".join(texts)
 
 
 class _Plots:
@@ -71,33 +106,35 @@ class _Plots:
         self.seeds = [(i, seed) for i, seed in enumerate(section.seeds) if panel.shows(seed)]
         self.points = [point for one in panel.series for point in one.points]
         self.threads = sorted({point.threads for point in self.points})
-        self.functional = any(model.target(one.target).functional for one in panel.series)
+
+    # -- figures ----------------------------------------------------------------------------
 
     def time(self) -> Plot:
         seen = [process.us_per_op for point in self.points for process in point.processes]
         seen += [point.us_per_op for _, seed in self.seeds for point in seed.points]
         published = [p.threads for _, s in self.seeds for p in s.points if p.threads]
         threads = sorted({*self.threads, *published})
-        canvas = Canvas(threads, f"us per {self.panel.unit}", seen)
+        canvas = Canvas.of_threads(threads, f"us per {self.panel.unit}", seen, height=420)
         self._seeds(canvas)
-        clouds = [
-            [(p.threads, process.us_per_op) for p in one.points for process in p.processes]
-            for one, _, _ in self.each
-        ]
-        every = math.ceil(sum(map(len, clouds)) / _MOST_DOTS)
-        for (one, look, name), cloud in zip(self.each, clouds, strict=True):
+        every = math.ceil(sum(len(point.processes) for point in self.points) / _MOST_DOTS)
+        for one, look, name in self.each:
+            cloud = [(p.threads, process.us_per_op) for p in one.points for process in p.processes]
             canvas.cloud(cloud[:: max(1, every)], look, name)
-            points = [(point.threads, point.time) for point in one.points]
-            canvas.estimates(points, look, name, self._label(one))
+            canvas.estimates([(p.threads, p.time) for p in one.points], look, name, self.label(one))
+            if boots := _boots(one):
+                canvas.boots(boots, look, name, self.label(one))
         caption = (
-            f"Band: {self.model.level:.0%} interval of the geometric mean; small points: single "
-            f"processes{f', one in {every}' if every > 1 else ''}, of every boot."
+            f"Band: {self.model.level:.0%} interval of the geometric mean. Hollow: each boot. "
+            f"Dots: {'single processes' if every <= 1 else f'one process in {every}'}."
         )
-        if alone := [one.target for one, _, _ in self.each if _one_boot(one)]:
-            caption += f" One boot, so without the variation between boots: {', '.join(alone)}."
+        if alone := [one.target for one, *_ in self.each if _n_boots(one) == 1]:
+            caption += f" One boot, so nothing is known of other boots: {', '.join(alone)}."
         if self.seeds:
-            caption += " Grey, dashed: published numbers, of other machines."
-        return Plot(f"Time per {self.panel.unit}", caption, canvas.finish())
+            caption += " Grey: published numbers, of other machines and years."
+        return self._by_threads(
+            f"Time per {self.panel.unit}", caption, canvas,
+            lambda p: (number(p.time.value), f"{interval(p.time)}"), wide=True,
+        )  # fmt: skip
 
     def _seeds(self, canvas: Canvas) -> None:
         for number_, seed in self.seeds:
@@ -111,27 +148,32 @@ class _Plots:
 
     def growth(self) -> Plot:
         seen = ends([point.growth for point in self.points if point.growth])
-        canvas = Canvas(self.threads, "T(N) / T(least N)", [1.0, *seen])
+        canvas = Canvas.of_threads(self.threads, "T(N) / T(least N)", [1.0, *seen])
         canvas.level(1.0)
         for one, look, name in self.each:
             points = [(p.threads, p.growth or _unity(p.time)) for p in one.points]
-            canvas.estimates(points, look, name, self._label(one))
-        return Plot(
+            canvas.estimates(points, look, name, self.label(one))
+        return self._by_threads(
             "Growth",
             "Time an operation, relative to the least number of threads; at 1 nothing grows.",
-            canvas.finish(),
+            canvas,
+            lambda p: (number(p.growth.value), interval(p.growth)) if p.growth else ("1", ""),
         )
 
     def ratio(self) -> Plot:
         seen = ends([point.ratio for pair in self.panel.pairs for point in pair.points])
-        canvas = Canvas(self.threads, "T of one / T of the other", [1.0, *seen])
+        canvas = Canvas.of_threads(self.threads, "T of one / T of the other", [1.0, *seen])
         self._equivalence(canvas)
         for pair in self.panel.pairs:
             look, name = self._drawn_as(pair)
             points = [(point.threads, point.ratio) for point in pair.points]
             canvas.estimates(points, look, name, self._title(pair))
-        caption = "Ratio of times an operation; at 1 both sides take equally long."
-        return Plot("Ratio of the pairs", f"{caption} {self._margin()}", canvas.finish())
+        return self._by_pairs(
+            "Ratio",
+            "Times an operation, one side / the other; at 1 both take equally long.",
+            canvas,
+            lambda p: (number(p.ratio.value), interval(p.ratio)),
+        )
 
     def amplification(self) -> list[Plot]:
         """A(N) with the interval that holds for all N at once; none without growth."""
@@ -145,122 +187,223 @@ class _Plots:
         seen = ends([estimate for _, points in known for _, estimate in points])
         if not seen:
             return []
-        canvas = Canvas(self.threads, "A(N)", [1.0, *seen])
+        canvas = Canvas.of_threads(self.threads, "A(N)", [1.0, *seen])
         self._equivalence(canvas)
         for pair, points in known:
             look, name = self._drawn_as(pair)
             start = [(pair.points[0].threads, _unity(pair.points[0].ratio))] if points else []
             canvas.estimates([*start, *points], look, name, self._title(pair))
-        caption = (
-            "Growth of one side / growth of the other, with the interval that holds for all "
-            "numbers of threads at once; above 1 one side grows more."
-        )
-        return [Plot("Amplification A(N)", f"{caption} {self._margin()}", canvas.finish())]
-
-    def _equivalence(self, canvas: Canvas) -> None:
-        """The line of equality and, around it, what counts as equal in practice."""
-        canvas.level(1.0)
-        canvas.band(1 / (1 + self.model.margin), 1 + self.model.margin)
-
-    def _margin(self) -> str:
-        caption = f"Grey: the margin of {self.model.margin:.0%}, within which sides count as equal."
-        if functional := list(dict.fromkeys(p.one for p in self.panel.pairs if p.functional)):
-            caption += f" Functional (times mean nothing): {', '.join(functional)}."
-        return caption
-
-    def _title(self, pair: PairView) -> str:
-        return pair.title + (" (functional)" if pair.functional else "")
+        return [
+            self._by_pairs(
+                "Amplification A(N)",
+                "Growth of one side / growth of the other, with the interval that holds for all "
+                "numbers of threads at once; above 1 the one grows more.",
+                canvas,
+                lambda p: (
+                    (number(p.amplification.value), family_interval(p.amplification))
+                    if p.amplification
+                    else ("1", "")
+                ),
+            )
+        ]
 
     def switches(self) -> list[Plot]:
         """None where nobody counted them."""
         seen = [point.vcsw_per_op for point in self.points if point.vcsw_per_op is not None]
         if not seen:
             return []
-        canvas = Canvas(self.threads, "voluntary switches an operation", seen)
+        canvas = Canvas.of_threads(self.threads, "voluntary switches an operation", seen)
         for one, look, name in self.each:
             points = [(p.threads, p.vcsw_per_op) for p in one.points if p.vcsw_per_op is not None]
-            canvas.curve(points, look, name, self._label(one))
+            canvas.curve(points, look, name, self.label(one))
         caption = (
             "Voluntary context switches an operation (getrusage): a herd that is woken for one "
-            "message shows as a rise with the number of threads."
+            "message shows as a rise with the number of threads. In the table also involuntary "
+            "ones."
         )
-        return [Plot("Context switches", caption, canvas.finish())]
-
-    def latencies(self) -> list[LatencyView]:
-        """All that was taken of single operations."""
-        return [point.latency for point in self.points if point.latency]
+        return [self._by_threads("Context switches", caption, canvas, _switches)]
 
     def latency(self) -> Plot:
-        kinds: tuple[tuple[str, str, Callable[[LatencyView], float]], ...] = (
+        kinds: tuple[tuple[str, str, Callable[[Any], float]], ...] = (
             ("median", "solid", lambda latency: latency.p50_us),
             ("99th percentile", "dashed", lambda latency: latency.p99_us),
             ("greatest", "dotted", lambda latency: latency.max_us),
         )
-        seen = [us(latency) for latency in self.latencies() for _, _, us in kinds]
-        canvas = Canvas(self.threads, f"us of one {self.panel.unit}", seen)
+        taken = [point.latency for point in self.points if point.latency]
+        seen = [us(latency) for latency in taken for _, _, us in kinds]
+        canvas = Canvas.of_threads(self.threads, f"us of one {self.panel.unit}", seen)
         for one, look, name in self.each:
             for what, dash, us in kinds:
                 points = [(p.threads, us(p.latency)) for p in one.points if p.latency]
-                label = f"{self._label(one)}: {what}"
-                canvas.curve(points, replace(look, dash=dash), name, label)
-        return Plot(
+                canvas.curve(points, replace(look, dash=dash), name, f"{self.label(one)}: {what}")
+        return self._by_threads(
             "Latency",
             "Time of single operations. Solid: median, dashed: 99th percentile (both the median "
             "over batches), dotted: greatest of all.",
-            canvas.finish(),
+            canvas,
+            lambda p: (
+                (
+                    f"median {number(p.latency.p50_us)}",
+                    f"99 %: {number(p.latency.p99_us)}, greatest {number(p.latency.max_us)}",
+                )
+                if p.latency
+                else ("–", "")
+            ),
         )
 
     def distributions(self) -> list[Plot]:
         """How many operations take longer than a time, at the least and the greatest count."""
         counts = sorted({p.threads for p in self.points if p.histogram})
-        return [self._distribution(n) for n in dict.fromkeys([*counts[:1], *counts[-1:]])]
-
-    def _distribution(self, threads: int) -> Plot:
+        if not counts:
+            return []
+        drawn = {counts[-1]: "dashed", counts[0]: "solid"}
         found = [
-            (one, look, name, survival(point.histogram))
+            (
+                f"{self.label(one)}, {_threads(p.threads)}",
+                replace(look, dash=drawn[p.threads]),
+                name,
+                survival(p.histogram),
+            )
             for one, look, name in self.each
-            for point in one.points
-            if point.threads == threads and point.histogram
+            for p in one.points
+            if p.histogram and p.threads in drawn
         ]
         canvas = Canvas.of_times(f"us of one {self.panel.unit}", "share that takes longer", found)
-        for one, look, name, points in found:
-            canvas.steps(points, look, name, self._label(one))
-        return Plot(
-            f"Distribution of single operations at N = {threads}",
-            "Share of all operations that take longer than a time: a line that reaches further "
-            "right has the longer tail.",
-            canvas.finish(),
+        rows = []
+        for label, look, name, points in found:
+            canvas.steps(points, look, name, label, [1 - share for share in _QUANTILES])
+            rows.append([label, *(_quantile(points, share) for share in _QUANTILES)])
+        lines = f"Solid: {_threads(counts[0])}"
+        lines += f", dashed: {_threads(counts[-1])}. " if len(drawn) > 1 else ". "
+        plot = self._plot(
+            "Distribution of single operations",
+            f"{lines}Share of all operations that take longer than a time: a line that reaches "
+            "further right has the longer tail. Markers: half, 10 %, 1 % and so on.",
+            canvas,
+            [f"{row[0]}: half within {row[1]} us, 99 % within {row[3]} us" for row in rows],
+            ["us, at most", *(f"{share * 100:g} %" for share in _QUANTILES)],
+            rows,
         )
+        return [plot]
 
     def timeline(self) -> Plot:
-        lines = [(one.timeline, look, name, self._label(one)) for one, look, name in self.each]
-        canvas = Canvas.of_order("sample / mean of its cell", [line for line, *_ in lines])
-        for line, look, name, label in lines:
-            canvas.timeline(line, look, name, label)
-        each = lines[0][0].each
-        thinned = (
-            f"Each point is {each} successive samples of a series, with their least and greatest."
+        lines = [one.timeline for one, *_ in self.each]
+        canvas = Canvas.of_order("sample / mean of its cell", lines)
+        canvas.level(1.0)
+        for one, look, name in self.each:
+            canvas.timeline(one.timeline, look, name)
+        each = lines[0].each
+        shown = (
+            f"Each point is the mean of {each} successive samples of a series, the line through "
+            "it reaches from the least to the greatest of them."
             if each > 1
-            else "Each point is a sample."
+            else "Each point is a sample: all that count are here."
         )
-        return Plot(
+        last = max(max(line.order) for line in lines)
+        rows = [[self.label(one), *_parts(one.timeline, last)] for one, *_ in self.each]
+        return self._plot(
             "Samples in the order taken",
-            f"{thinned} A slope is drift, a step a disturbance; both fall on all cells alike "
-            "where the order is random.",
-            canvas.finish(),
+            f"{shown} A slope is drift, a step a disturbance; in a random order both fall on all "
+            "cells alike.",
+            canvas,
+            [f"{row[0]}: first tenth {row[1]}, last tenth {row[-1]}" for row in rows],
+            ["mean, by tenths of the run", *(str(part + 1) for part in range(_PARTS))],
+            rows,
+            wide=True,
         )
 
-    def _label(self, one: Series) -> str:
+    # -- what stands around them ------------------------------------------------------------
+
+    def _by_threads(
+        self,
+        title: str,
+        caption: str,
+        canvas: Canvas,
+        cell: Callable[[Point], tuple[str, str]],
+        *,
+        wide: bool = False,
+    ) -> Plot:
+        """A figure of the series, with a table of (value, what stands beside it)."""
+        each = [(self.label(one), one.points) for one, *_ in self.each]
+        rows, texts = _table(each, self.threads, cell)
+        return self._plot(title, caption, canvas, texts, self._head(), rows, wide=wide)
+
+    def _by_pairs(
+        self,
+        title: str,
+        caption: str,
+        canvas: Canvas,
+        cell: Callable[[EffectPoint], tuple[str, str]],
+    ) -> Plot:
+        """As ``_by_threads``, of the pairs."""
+        each = [(self._title(pair), pair.points) for pair in self.panel.pairs]
+        rows, texts = _table(each, self.threads, cell)
+        margin = f" Grey: the margin of {self.model.margin:.0%}, within which sides count as equal."
+        keys = [(self._drawn_as(pair)[0], self._title(pair)) for pair in self.panel.pairs]
+        return self._plot(title, caption + margin, canvas, texts, self._head(), rows, keys=keys)
+
+    def _plot(
+        self,
+        title: str,
+        caption: str,
+        canvas: Canvas,
+        texts: Sequence[str],
+        head: list[str],
+        rows: list[list[str]],
+        **options: Any,
+    ) -> Plot:
+        targets = [self.model.target(one.target) for one, *_ in self.each]
+        if mark := watermark(list(dict.fromkeys(targets))):
+            canvas.watermark(mark)
+        summary = f"{title}. {'. '.join(texts)}."
+        return Plot(title, caption, canvas.finish(), summary, head, rows, **options)
+
+    def _head(self) -> list[str]:
+        return ["threads", *(str(n) for n in self.threads)]
+
+    def _equivalence(self, canvas: Canvas) -> None:
+        """The line of equality and, around it, what counts as equal in practice."""
+        canvas.level(1.0)
+        canvas.band(1 / (1 + self.model.margin), 1 + self.model.margin)
+
+    def _title(self, pair: PairView) -> str:
+        return pair.title + (" (functional)" if pair.functional else "")
+
+    def label(self, one: Series) -> str:
+        """Target, role and variant of a series."""
         label = self.model.target(one.target).label
         return f"{label}; {one.variant}" if one.variant else label
 
     def _drawn_as(self, pair: PairView) -> tuple[Look, str]:
-        """A pair is drawn as the side that is asked about."""
-        return next(
+        """A pair is drawn as the side that is asked about, the second such pair dashed."""
+        look, name = next(
             (look, name)
             for one, look, name in self.each
             if (one.target, one.variant) == (pair.one, pair.one_variant)
         )
+        alike = [p for p in self.panel.pairs if p.one == pair.one]
+        return pair_look(look, alike.index(pair)), name
+
+
+def _table(
+    each: Sequence[tuple[str, Sequence[Any]]],
+    threads: Sequence[int],
+    cell: Callable[[Any], tuple[str, str]],
+) -> tuple[list[list[str]], list[str]]:
+    """Rows of a table by threads, and a sentence a row with its first and last values."""
+    rows, texts = [], []
+    for label, points in each:
+        known = {point.threads: cell(point) for point in points}
+        rows.append([label, *("\n".join(filter(None, known.get(n, ("–",)))) for n in threads)])
+        told = [f"{known[n][0]} at {_threads(n)}" for n in dict.fromkeys((min(known), max(known)))]
+        texts.append(f"{label}: {', '.join(told)}")
+    return rows, texts
+
+
+def _switches(point: Point) -> tuple[str, str]:
+    if point.vcsw_per_op is None or point.ivcsw_per_op is None:
+        return "–", ""
+    return number(point.vcsw_per_op), f"invol. {number(point.ivcsw_per_op)}"
 
 
 def survival(histogram: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
@@ -273,8 +416,35 @@ def survival(histogram: Sequence[tuple[float, int]]) -> list[tuple[float, float]
     return found
 
 
-def _one_boot(one: Series) -> bool:
-    return max(point.time.n_boots for point in one.points) == 1
+def _quantile(points: Sequence[tuple[float, float]], share: float) -> str:
+    """The bucket's bound below which at least ``share`` of the operations lie."""
+    return next((number(time) for time, left in points if left <= 1 - share), "last bucket")
+
+
+def _parts(line: Timeline, last: float) -> list[str]:
+    """Mean of a timeline's entries in each tenth of the run."""
+    found: list[list[float]] = [[] for _ in range(_PARTS)]
+    for order, mean in zip(line.order, line.mean, strict=True):
+        found[min(_PARTS - 1, int(order / (last + 1) * _PARTS))].append(math.log(mean))
+    return [f"{math.exp(sum(logs) / len(logs)):.3f}" if logs else "–" for logs in found]
+
+
+def _boots(one: Series) -> list[tuple[int, float, str]]:
+    """Each boot's mean, where there are several."""
+    return [
+        (p.threads, boot.us_per_op, f"boot {i} of {len(p.boots)} ({boot.processes} processes)")
+        for p in one.points
+        if len(p.boots) > 1
+        for i, boot in enumerate(p.boots, 1)
+    ]
+
+
+def _n_boots(one: Series) -> int:
+    return max(point.time.n_boots for point in one.points)
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"
 
 
 def as_family(estimate: Estimate) -> Estimate:

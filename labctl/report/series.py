@@ -13,8 +13,15 @@ from labctl.analysis.curves import Curve, own_params
 from labctl.analysis.quality import CellQuality, quality_of, scalability
 from labctl.analysis.run import Run
 from labctl.analysis.words import plain
-from labctl.report.model import LatencyView, Point, ProcessPoint, ScalabilityView, Series
-from labctl.report.timeline import timelines
+from labctl.report.model import (
+    BootPoint,
+    LatencyView,
+    Point,
+    ProcessPoint,
+    ScalabilityView,
+    Series,
+)
+from labctl.report.timeline import MOST, timelines
 from labctl.stats import Nested
 from labctl.stats.usl import Refused
 from labctl.sweep.histograms import Histogram
@@ -44,7 +51,8 @@ def variant_of(curve: Curve, curves: Sequence[Curve]) -> Variant:
 def series_of(run: Run, workload: str, known: Mapping[str, Workload]) -> list[Series]:
     """The curves of one workload; ``known`` are the programs' manifests."""
     curves = run.curves_of(workload)
-    lines = timelines(run.samples, curves)
+    workloads = len({curve.workload for curve in run.curves})
+    lines = timelines(run.samples, curves, MOST // workloads)
     made = []
     for curve, line in zip(curves, lines, strict=True):
         variant = variant_of(curve, curves)
@@ -109,6 +117,7 @@ def _point(curve: Curve, threads: int, quality: CellQuality, histogram: Histogra
         sys_us_per_op=_known(summary["sys_us_per_op"]),
         latency=_latency(summary),
         quality=quality,
+        boots=_boots(curve.cells[threads]),
         processes=_processes(curve.cells[threads]),
         histogram=[(lower / 1e3, count) for lower, count in histogram],
     )
@@ -126,6 +135,14 @@ def _latency(summary: Mapping[str, Any]) -> LatencyView | None:
         p99_us=summary["p99_ns"] / 1e3,
         max_us=summary["max_ns"] / 1e3,
     )
+
+
+def _boots(cell: Nested) -> list[BootPoint]:
+    means, sizes = np.exp(cell.boot_means()).tolist(), np.diff(cell.boot_starts).tolist()
+    return [
+        BootPoint(us_per_op=us, boot=plain(name), processes=processes)
+        for us, name, processes in zip(means, cell.boots, sizes, strict=True)
+    ]
 
 
 def _processes(cell: Nested) -> list[ProcessPoint]:

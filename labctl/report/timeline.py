@@ -20,16 +20,16 @@ from labctl.sweep.aggregate import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 6000
-"""Entries of all series of a workload together."""
+MOST = 3000
+"""Entries of all series of a report together; a screen is not much wider in pixels."""
 _KEYS = ["target", "program", "params"]
 
 
-def timelines(samples: pd.DataFrame, curves: Sequence[Curve]) -> list[Timeline]:
-    """A timeline a curve; ``curves`` are of one workload."""
+def timelines(samples: pd.DataFrame, curves: Sequence[Curve], most: int = MOST) -> list[Timeline]:
+    """A timeline a curve; ``curves`` are of one workload, and get some ``most`` entries."""
     rows = counted(samples, ["workload", *_KEYS, "threads", "order", "us_per_op"])
     rows = rows[rows["workload"] == curves[0].workload]
-    each = max(1, math.ceil(len(rows) / MOST))
+    each = max(1, math.ceil(len(rows) / most))
     logs = np.log(rows["us_per_op"])
     keys = [*_KEYS, "threads"]
     rows = rows.assign(log=logs)
