@@ -287,6 +287,7 @@ def test_the_commands_can_be_copied(browser: Browser, made: Path) -> None:
         assert "labctl sweep kqtest" in page.evaluate("navigator.clipboard.readText()")
 
 
+@pytest.mark.slow
 def test_a_run_of_many_samples_is_small_and_says_what_is_drawn(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -1,9 +1,9 @@
-// Unpacks Bokeh and the figures and puts them in place, gives the texts on their canvases the page's colours, lets the
-// legend hide a series in all figures at once, copies commands, and opens all for printing.
+// Unpacks Bokeh and the figures and puts them in place, gives the texts on their canvases the
+// page's colours, lets the legend hide a series in all figures at once, copies commands, and
+// opens all for printing.
 "use strict";
 (function () {
   const hidden = new Set();
-  Bokeh.logger.set_level("warn");
 
   // The text that stands compressed in the element of that name.
   async function unpacked(name) {
