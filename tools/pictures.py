@@ -39,7 +39,7 @@ class Picture:
 
 
 PICTURES = (
-    Picture("report.png", "light", 1160, 1180),
+    Picture("report.png", "light", 1160, 1020),
     Picture("report-figures.png", "dark", 1160, 1500, "#section-1"),
     Picture("report-phone.png", "light", 390, 1180),
 )

@@ -73,7 +73,7 @@ def panel_plots(model: ReportModel, section: Section, index: int, panel: Panel) 
     if any(point.latency for point in plots.points):
         made.append(plots.latency())
         made += plots.distributions()
-    made.append(plots.timeline())
+    made += plots.timeline()
     return made
 
 
@@ -123,12 +123,15 @@ class _Plots:
             canvas.estimates([(p.threads, p.time) for p in one.points], look, name, self.label(one))
             if boots := _boots(one):
                 canvas.boots(boots, look, name, self.label(one))
-        caption = (
-            f"Band: {self.model.level:.0%} interval of the geometric mean. Hollow: each boot. "
-            f"Dots: {'single processes' if every <= 1 else f'one process in {every}'}."
-        )
-        if alone := [one.target for one, *_ in self.each if _n_boots(one) == 1]:
+        caption = f"Band: {self.model.level:.0%} interval of the geometric mean. "
+        if any(_n_boots(one) > 1 for one, *_ in self.each):
+            caption += "Hollow: each boot. "
+        caption += f"Dots: {'single processes' if every <= 1 else f'one process in {every}'}."
+        own = [one for one, *_ in self.each if not self._imported(one)]
+        if alone := [one.target for one in own if _n_boots(one) == 1]:
             caption += f" One boot, so nothing is known of other boots: {', '.join(alone)}."
+        if imported := [one.target for one, *_ in self.each if self._imported(one)]:
+            caption += f" Imported, one number a cell and no interval: {', '.join(imported)}."
         if self.seeds:
             caption += " Grey: published numbers, of other machines and years."
         return self._by_threads(
@@ -286,11 +289,15 @@ class _Plots:
         )
         return [plot]
 
-    def timeline(self) -> Plot:
-        lines = [one.timeline for one, *_ in self.each]
+    def timeline(self) -> list[Plot]:
+        """Of what was measured; none where all is imported, in whatever order."""
+        each_series = [item for item in self.each if not self._imported(item[0])]
+        if not each_series:
+            return []
+        lines = [one.timeline for one, *_ in each_series]
         canvas = Canvas.of_order("sample / mean of its cell", lines)
         canvas.level(1.0)
-        for one, look, name in self.each:
+        for one, look, name in each_series:
             canvas.timeline(one.timeline, look, name)
         each = lines[0].each
         shown = (
@@ -300,8 +307,8 @@ class _Plots:
             else "Each point is a sample: all that count are here."
         )
         last = max(max(line.order) for line in lines)
-        rows = [[self.label(one), *_parts(one.timeline, last)] for one, *_ in self.each]
-        return self._plot(
+        rows = [[self.label(one), *_parts(one.timeline, last)] for one, *_ in each_series]
+        plot = self._plot(
             "Samples in the order taken",
             f"{shown} A slope is drift, a step a disturbance; in a random order both fall on all "
             "cells alike.",
@@ -311,6 +318,7 @@ class _Plots:
             rows,
             wide=True,
         )
+        return [plot]
 
     # -- what stands around them ------------------------------------------------------------
 
@@ -368,6 +376,9 @@ class _Plots:
 
     def _title(self, pair: PairView) -> str:
         return pair.title + (" (functional)" if pair.functional else "")
+
+    def _imported(self, one: Series) -> bool:
+        return self.model.target(one.target).kind == "imported"
 
     def label(self, one: Series) -> str:
         """Target, role and variant of a series."""
