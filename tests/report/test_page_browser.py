@@ -21,6 +21,7 @@ from tests.conftest import InProcess
 from tests.report.synthetic import make_header, make_records
 from tests.report.test_forms import hostile_model  # noqa: F401  (a fixture)
 
+pytestmark = pytest.mark.slow  # half a minute in all
 CHROMIUM = Path("/usr/bin/chromium")
 MANY = """
 lab: many
@@ -287,7 +288,29 @@ def test_the_commands_can_be_copied(browser: Browser, made: Path) -> None:
         assert "labctl sweep kqtest" in page.evaluate("navigator.clipboard.readText()")
 
 
-@pytest.mark.slow
+def test_old_numbers_stand_in_the_figures_marked_as_imported(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "lab.yaml").write_text(MANY)
+    (tmp_path / "old.csv").write_text(
+        "workload,target,threads,us_per_op\neptest,old box,1,3.5\neptest,old box,2,4.5\n"
+    )
+    labctl = InProcess(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    labctl("import", "old.csv", "--name", "old")
+    labctl("sweep", "eptest", "--threads", "1,2", "--rounds", "3")
+    labctl("report", "latest", "--beside", "old", "--html", str(tmp_path / "page.html"))
+    look = Look(browser, tmp_path / "page.html")
+    with look as page:
+        figures = page.locator("figure", has=page.locator("h4", has_text="Time per"))
+        (alone,) = [text for text in figures.all_inner_texts() if "old box" in text]
+        assert "Imported, one number a cell and no interval: old box" in alone
+        assert "One boot" not in alone
+        orders = page.locator("figure", has_text="Samples in the order taken").all_inner_texts()
+        assert len(orders) == 1, "imported numbers have none"
+        assert page.locator(".mark", has_text="imported").count() >= 2
+        assert look.said == []
+
+
 def test_a_run_of_many_samples_is_small_and_says_what_is_drawn(
     browser: Browser, tmp_path: Path
 ) -> None:
