@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,16 +33,12 @@ def effects(model: ReportModel) -> list[Effect]:
     for section in model.sections:
         drawn = looks(section.series, targets)
         known = {
-            (one.target, one.variant): look for one, look in zip(section.series, drawn, strict=True)
+            (one.target, one.variant): (one, look)
+            for one, look in zip(section.series, drawn, strict=True)
         }
         for pair in section.pairs:
-            look = known[pair.one, pair.one_variant]
-            params = next(
-                one.own_params
-                for one in section.series
-                if (one.target, one.variant) == (pair.one, pair.one_variant)
-            )
-            found += _of_pair(f"{section.workload} {params}".strip(), pair, look)
+            one, look = known[pair.one, pair.one_variant]
+            found += _of_pair(f"{section.workload} {one.own_params}".strip(), pair, look)
     return found
 
 
@@ -52,7 +49,7 @@ def _of_pair(what: str, pair: PairView, look: Look) -> list[Effect]:
     if pair.functional:
         title += " (functional)"
     first = points.get(verdict.level_threads or 0, pair.points[0])
-    ratio = _family(first.ratio) if pair.subject == "change" else first.ratio
+    ratio = first.ratio.as_family() if pair.subject == "change" else first.ratio
     found = [Effect(f"{title}: time at {first.threads}", verdict.level, ratio, look)]
     grown = [point for point in pair.points if point.amplification]
     if grown:
@@ -60,21 +57,20 @@ def _of_pair(what: str, pair: PairView, look: Look) -> list[Effect]:
         last = last if last.amplification else grown[-1]
         assert last.amplification is not None
         label = f"{title}: growth to {last.threads}"
-        found.append(Effect(label, verdict.scaling, _family(last.amplification), look))
+        found.append(Effect(label, verdict.scaling, last.amplification.as_family(), look))
     return found
 
 
-def forest(model: ReportModel) -> Any:
-    """The figure, or None where there is no pair, or more than fit a glance."""
+def forest(rows: Sequence[Effect], margin: float) -> Any:
+    """The figure of some effects, or None where there are none, or more than fit a glance."""
     from bokeh.models import FixedTicker, NumeralTickFormatter, Range1d
     from bokeh.models.annotations import BoxAnnotation
     from bokeh.models.annotations import Span as Line
     from bokeh.plotting import figure
 
-    rows = effects(model)
     if not rows or len(rows) > _MOST:
         return None
-    top = 1 + model.margin
+    top = 1 + margin
     seen = [1 / top**2, top**2, *ends([row.estimate for row in rows])]
     low, high = min(seen) / 1.05, max(seen) * 1.05
     made: Any = figure(
@@ -132,7 +128,3 @@ def _draw(canvas: Canvas, row: Effect, place: int, left: float) -> None:
         detail=[f"interval {interval(estimate)}"],
         shown=[number(estimate.value)],
     )
-
-
-def _family(estimate: Estimate) -> Estimate:
-    return replace(estimate, low=estimate.family_low, high=estimate.family_high)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from labctl import paths
-from labctl.analysis import words
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.report.forest import effects, forest
@@ -24,7 +23,7 @@ from labctl.report.model import ReportModel
 from labctl.report.palette import looks
 from labctl.report.panels import panels
 from labctl.report.plots import Plot, panel_plots, seed_name, series_name
-from labctl.report.words import exclusions, law, stops
+from labctl.report.words import FILTERS
 
 
 def write_page(model: ReportModel, path: Path) -> Path:
@@ -46,17 +45,10 @@ def render_page(model: ReportModel) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        number=words.number,
-        with_spread=words.with_spread,
-        interval=words.interval,
-        family_interval=words.family_interval,
-        law=law,
-        exclusions=exclusions,
-        stops=stops,
-    )
+    environment.filters.update(FILTERS)
     figures = _Figures()
-    at_a_glance = forest(model)
+    rows = effects(model)
+    at_a_glance = forest(rows, model.margin)
     glance = None if at_a_glance is None else figures.add(at_a_glance)
     sections = [_section(model, index, figures) for index in range(len(model.sections))]
     scripts = [*_bokeh_scripts(), _template("report.js")] if figures.items else []
@@ -64,7 +56,7 @@ def render_page(model: ReportModel) -> str:
         report=model,
         sections=sections,
         glance=glance,
-        effects=effects(model),
+        effects=rows,
         functional=FUNCTIONAL,
         barred=BARRED,
         csp=_policy(scripts),
@@ -102,7 +94,7 @@ def _section(model: ReportModel, index: int, figures: _Figures) -> dict[str, Any
         "panels": [
             {
                 "name": panel.name,
-                "functional": any(model.target(one.target).functional for one in panel.series),
+                "functional": model.any_functional(panel.series),
                 "plots": [figures.plot(p) for p in panel_plots(model, section, index, panel)],
             }
             for panel in panels(section)

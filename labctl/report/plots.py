@@ -71,7 +71,6 @@ class _Plots:
         self.seeds = [(i, seed) for i, seed in enumerate(section.seeds) if panel.shows(seed)]
         self.points = [point for one in panel.series for point in one.points]
         self.threads = sorted({point.threads for point in self.points})
-        self.functional = any(model.target(one.target).functional for one in panel.series)
 
     def time(self) -> Plot:
         seen = [process.us_per_op for point in self.points for process in point.processes]
@@ -138,7 +137,7 @@ class _Plots:
         known = [
             (
                 pair,
-                [(p.threads, as_family(p.amplification)) for p in pair.points if p.amplification],
+                [(p.threads, p.amplification.as_family()) for p in pair.points if p.amplification],
             )
             for pair in self.panel.pairs
         ]
@@ -275,11 +274,6 @@ def survival(histogram: Sequence[tuple[float, int]]) -> list[tuple[float, float]
 
 def _one_boot(one: Series) -> bool:
     return max(point.time.n_boots for point in one.points) == 1
-
-
-def as_family(estimate: Estimate) -> Estimate:
-    """With the interval that holds for all of its family as its own."""
-    return replace(estimate, low=estimate.family_low, high=estimate.family_high)
 
 
 def _unity(time: Estimate) -> Estimate:
