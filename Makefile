@@ -19,7 +19,7 @@ test:
 	.venv/bin/python -m pytest -m "not guest and not slow" -n 3 --dist loadfile
 	.venv/bin/python -m pytest -m "guest or slow"
 
-# Under two minutes: no guest, no whole deployment, no killed sweep.
+# Under two minutes: no guest, no whole deployment, no killed sweep, no browser, no simulation study.
 test-fast:
 	@tools/setup test
 	.venv/bin/python -m pytest -m "not guest and not slow" -n 3 --dist loadfile

@@ -30,12 +30,12 @@ from labctl.nightly.gate import Seen, stand
 from labctl.nightly.night import again_design
 from labctl.paths import write_atomic
 from labctl.sim import field
-from labctl.sim.experiment import planned_hours
+from labctl.sim.experiment import as_nested, planned_hours
 from labctl.sim.model import SimulatedMachine
 from labctl.sim.spec import Curve, Drift, Noise, Times
 from labctl.stats import pair_effects
 from labctl.stats.judge import MARGIN
-from labctl.stats.nested import Floats, Nested
+from labctl.stats.nested import Nested
 from labctl.sweep.plan import Design
 
 BASELINES, NIGHTS, GROUPS = 20, 10, 6
@@ -122,20 +122,7 @@ class Lab:
             batches=design.batches,
         ) + np.log(shift)
         reboots = self._setting.reboots
-        return {n: _nested(own, reboots) for n, own in zip(threads, logs, strict=True)}
-
-
-def _nested(logs: Floats, reboots: bool) -> Nested:
-    boots, rounds, batches = logs.shape
-    kept = boots if reboots else 1
-    return Nested(
-        logs=logs.ravel(),
-        process_starts=np.arange(0, logs.size + 1, batches),
-        boot_starts=np.arange(0, boots * rounds + 1, boots * rounds // kept),
-        boots=tuple(f"boot {number:04d}" for number in range(kept)),
-        periods=np.repeat(np.arange(boots), rounds),
-        rounds=np.tile(np.arange(rounds), boots),
-    )
+        return {n: as_nested(own, reboots) for n, own in zip(threads, logs, strict=True)}
 
 
 def _slower(one: dict[int, Nested], base: dict[int, Nested]) -> tuple[int, ...]:

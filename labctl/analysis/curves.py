@@ -64,8 +64,8 @@ class Curve:
 
 
 def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
-    """All curves of a run: workloads as first measured, targets in the header's order, then
-    programs and parameters by name.
+    """All curves of a run: workloads in the order that they were asked for, which no shuffle of
+    the sweep changes, targets in the header's order, then programs and parameters by name.
 
     Args:
         samples: as of ``aggregate.samples_frame``.
@@ -75,7 +75,7 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
     cells = [execution.cell for execution in header.executions]
     params = {aggregate.params_text(cell.params): cell.params for cell in cells}
     targets = [*header.targets, *sorted({cell.target for cell in cells})]
-    order = {name: number for number, name in enumerate(dict.fromkeys(rows["workload"]))}
+    workloads = list(dict.fromkeys([*header.workloads, *rows["workload"]]))
     nested: dict[tuple[str, ...], dict[int, Nested]] = {}
     for _, group in rows.groupby([*keys, "threads"], sort=True, observed=True):
         cell = group.iloc[0]
@@ -88,7 +88,7 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
         summary.setdefault(names_of, {})[int(row["threads"])] = row
 
     def place(key: tuple[str, ...]) -> tuple[int, int, str, str]:
-        return order[key[0]], targets.index(key[1]), key[2], key[3]
+        return workloads.index(key[0]), targets.index(key[1]), key[2], key[3]
 
     made = []
     for key in sorted(nested, key=place):

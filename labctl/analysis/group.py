@@ -44,7 +44,7 @@ def compare_runs(baseline: Run, new: Run) -> Run:
             where=f"{baseline.header.run}, {new.header.run}",
             hint="targets are compared by their names in the lab file",
         )
-    return _Change({BASELINE: baseline, NEW: new})
+    return _Change(baseline, new)
 
 
 def beside(run: Run, others: Mapping[str, Run]) -> Run:
@@ -60,8 +60,7 @@ def changes(runs: Mapping[str, Run], of: Sequence[tuple[str, str, str]]) -> Run:
         runs: by their labels; margin and seed are the first's.
         of: target, label of the new run, label of the old one; both have the target.
     """
-    pairs = [Pair(labelled(name, new), labelled(name, old), "change") for name, new, old in of]
-    return _Changes(runs, pairs)
+    return _Changes(runs, of)
 
 
 class _Group(Run):
@@ -160,35 +159,31 @@ class _Group(Run):
 
 
 class _Changes(_Group):
-    """Runs with pairs of their own."""
+    """Runs, some of whose targets are compared with those of others."""
 
-    def __init__(self, runs: Mapping[str, Run], pairs: Sequence[Pair]) -> None:
+    def __init__(self, runs: Mapping[str, Run], of: Sequence[tuple[str, str, str]]) -> None:
         super().__init__(runs)
-        self._chosen = list(pairs)
+        self._of = list(of)
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Those that were given."""
-        return self._chosen
+        """Those that were asked for."""
+        return [
+            Pair(labelled(name, new), labelled(name, old), "change") for name, new, old in self._of
+        ]
 
 
-class _Change(_Group):
-    """Two runs, the second against the first."""
+class _Change(_Changes):
+    """Two runs, the second against the first, in each target that both have."""
+
+    def __init__(self, baseline: Run, new: Run) -> None:
+        both = [(name, NEW, BASELINE) for name in new.sides if name in baseline.sides]
+        super().__init__({BASELINE: baseline, NEW: new}, both)
 
     @property
     def margin(self) -> float:
         """The new run's."""
         return self._runs[NEW].margin
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """Each target that both runs have."""
-        old, new = (self._runs[label].sides for label in (BASELINE, NEW))
-        return [
-            Pair(labelled(name, NEW), labelled(name, BASELINE), "change")
-            for name in new
-            if name in old
-        ]
 
     @property
     def unmatched(self) -> list[str]:

@@ -17,7 +17,7 @@ from labctl.analysis.words import plain
 from labctl.nightly.baseline import Baseline, Reference, changes, system_of
 from labctl.nightly.record import CellResult, Ratio, State
 from labctl.stats import Estimate
-from labctl.stats.judge import standing
+from labctl.stats.judge import standing, why_open
 from labctl.sweep.aggregate import params_text
 from labctl.sweep.records import Begin, Cell, EndRecord, Failure
 
@@ -181,7 +181,7 @@ def _compared(cell: CellResult, seen: Seen, second: Seen | None, margin: float) 
         elif stand(second, margin) != "slower":
             state, reason = "not confirmed", second.barred
     elif state == "cannot tell" and not reason:
-        reason = _why_open(seen.ratio)
+        reason = why_open((seen.ratio,))
     numbers = {
         "ratio": _ratio(seen.ratio),
         "again": _ratio(second.ratio) if second else None,
@@ -242,9 +242,3 @@ def _ratio(estimate: Estimate) -> Ratio:
     low = estimate.family_low if known else estimate.low
     high = estimate.family_high if known else estimate.high
     return Ratio(value=estimate.value, low=low, high=high)
-
-
-def _why_open(estimate: Estimate) -> str:
-    if estimate.low is None:
-        return "there are too few measurements for an interval"
-    return "the interval reaches across the margin"

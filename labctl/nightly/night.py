@@ -90,12 +90,13 @@ class _Walk:
             self._keep(missing=lost)
         run, bases = self._open(self._night.run), self._bases()
         new = new_baselines(run, self._baseline, bases)
-        measured = _measured(run, view(run, None, self._baseline, bases).seen, new)
+        first = view(run, None, self._baseline, bases)
+        measured = _measured(run, first.seen, new)
         wanted = once_more(measured, self._night.margin)
         if wanted and self._night.again_missing is None:
             self._keep(again_missing=self._measure_again(measured, wanted))
         if not wanted or not self._has(self._night.again):
-            return self._finish(view(run, None, self._baseline, bases), new, measured, None)
+            return self._finish(first, new, measured, None)
         again = self._open(self._night.again)
         seen = view(run, again, self._baseline, bases)
         measured = _measured(run, seen.seen, new)

@@ -10,7 +10,6 @@ import io
 import math
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labctl.report.model import PairView, ReportModel, Section, SeedSeries, Series
@@ -82,7 +81,7 @@ class _Drawing:
         drawn = looks(section.series, [target.name for target in model.targets])
         known = {id(one): look for one, look in zip(section.series, drawn, strict=True)}
         self.each = [(one, known[id(one)]) for one in panel.series]
-        self.functional = any(model.target(one.target).functional for one in panel.series)
+        self.functional = model.any_functional(panel.series)
         self.lines: dict[str, Line2D] = {}
 
     def time(self, axes: Axes) -> None:
@@ -111,7 +110,9 @@ class _Drawing:
         axes.axhline(1.0, color=GREY, lw=0.8)
         axes.axhspan(1 / (1 + self.model.margin), 1 + self.model.margin, color=GREY, alpha=0.2)
         for pair in self.panel.pairs:
-            points = [(p.threads, _family(p.amplification)) for p in pair.points if p.amplification]
+            points = [
+                (p.threads, p.amplification.as_family()) for p in pair.points if p.amplification
+            ]
             _curve(axes, points, self._of(pair), start=pair.points[0].threads)
         self._finish(axes, "A(N)", f"amplification; grey: within ±{self.model.margin:.0%}")
         self._watermark(axes, any(pair.functional for pair in self.panel.pairs))
@@ -214,7 +215,3 @@ def _spaced(threads: Sequence[int]) -> list[int]:
 
 def _shortened(text: str, most: int = _LABEL) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _family(estimate: Estimate) -> Estimate:
-    return replace(estimate, low=estimate.family_low, high=estimate.family_high)

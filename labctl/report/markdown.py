@@ -20,7 +20,7 @@ from labctl.report.figures import draw
 from labctl.report.forms import Figures
 from labctl.report.model import ReportModel
 from labctl.report.panels import panels
-from labctl.report.words import exclusions, law
+from labctl.report.words import FILTERS
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&@])")
 
@@ -57,12 +57,7 @@ def _text(model: ReportModel, pictures: list[str]) -> str:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.filters.update(
-        number=words.number,
-        with_spread=words.with_spread,
-        interval=words.interval,
-        family_interval=words.family_interval,
-        law=law,
-        exclusions=exclusions,
+        FILTERS,
         t=escaped,
         code=code,
     )

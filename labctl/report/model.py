@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
@@ -389,6 +390,10 @@ class ReportModel(_Part):
     def target(self, name: str) -> TargetView:
         """The target called ``name``."""
         return next(target for target in self.targets if target.name == name)
+
+    def any_functional(self, series: Sequence[Series]) -> bool:
+        """Whether a target of ``series`` was emulated."""
+        return any(self.target(one.target).functional for one in series)
 
 
 def to_json(model: ReportModel) -> str:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from labctl import paths
-from labctl.analysis import words
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.report import glance
@@ -27,7 +26,7 @@ from labctl.report.model import ReportModel
 from labctl.report.palette import colour_of, looks, seed_look
 from labctl.report.panels import panels
 from labctl.report.plots import panel_plots, seed_name, series_name
-from labctl.report.words import law, stops
+from labctl.report.words import FILTERS
 
 
 def write_page(model: ReportModel, path: Path) -> Path:
@@ -49,15 +48,7 @@ def render_page(model: ReportModel) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        number=words.number,
-        spread=words.spread,
-        interval=words.interval,
-        family_interval=words.family_interval,
-        law=law,
-        stops=stops,
-        moment=_moment,
-    )
+    environment.filters.update(FILTERS, moment=_moment)
     figures = _Figures()
     verdicts = _verdicts(model, figures)
     sections = [_section(model, index, figures) for index in range(len(model.sections))]

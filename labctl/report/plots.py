@@ -107,8 +107,6 @@ class _Plots:
         self.points = [point for one in panel.series for point in one.points]
         self.threads = sorted({point.threads for point in self.points})
 
-    # -- figures ----------------------------------------------------------------------------
-
     def time(self) -> Plot:
         seen = [process.us_per_op for point in self.points for process in point.processes]
         seen += [point.us_per_op for _, seed in self.seeds for point in seed.points]
@@ -183,7 +181,7 @@ class _Plots:
         known = [
             (
                 pair,
-                [(p.threads, as_family(p.amplification)) for p in pair.points if p.amplification],
+                [(p.threads, p.amplification.as_family()) for p in pair.points if p.amplification],
             )
             for pair in self.panel.pairs
         ]
@@ -456,11 +454,6 @@ def _n_boots(one: Series) -> int:
 
 def _threads(count: int) -> str:
     return f"{count} thread{'' if count == 1 else 's'}"
-
-
-def as_family(estimate: Estimate) -> Estimate:
-    """With the interval that holds for all of its family as its own."""
-    return replace(estimate, low=estimate.family_low, high=estimate.family_high)
 
 
 def _unity(time: Estimate) -> Estimate:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from labctl.analysis import words
 from labctl.analysis.words import number
 from labctl.report.model import DesignView, ScalabilityView, StopView
 
@@ -52,3 +55,16 @@ def _stop(stop: StopView) -> str:
     cell = f"{stop.target}, {stop.workload}{f' {stop.params}' if stop.params else ''}"
     reached = "no interval" if stop.half_width is None else f"±{stop.half_width:.1%}"
     return f"{cell}, N = {stop.threads}: stopped at {reached}: {_STOPPED[stop.reason]}"
+
+
+FILTERS: dict[str, Callable[..., object]] = {
+    "number": words.number,
+    "spread": words.spread,
+    "with_spread": words.with_spread,
+    "interval": words.interval,
+    "family_interval": words.family_interval,
+    "law": law,
+    "stops": stops,
+    "exclusions": exclusions,
+}
+"""How templates show numbers and parts of the model."""

@@ -90,22 +90,10 @@ class Experiments:
     def cells(self, index: int) -> tuple[dict[int, Nested], dict[int, Nested]]:
         """Both sides' cells of one experiment, as the statistics take them."""
         one, other = (
-            {n: self._nested(logs, side) for n, logs in zip(self.threads, drawn, strict=True)}
+            {n: as_nested(logs, side.reboots) for n, logs in zip(self.threads, drawn, strict=True)}
             for side, drawn in zip(self._sides, self.logs[index], strict=True)
         )
         return one, other
-
-    def _nested(self, logs: Floats, side: Side) -> Nested:
-        boots, rounds, batches = logs.shape
-        kept = boots if side.reboots else 1
-        return Nested(
-            logs=logs.ravel(),
-            process_starts=np.arange(0, logs.size + 1, batches),
-            boot_starts=np.arange(0, boots * rounds + 1, boots * rounds // kept),
-            boots=tuple(f"boot {number:04d}" for number in range(kept)),
-            periods=np.repeat(np.arange(boots), rounds),
-            rounds=np.tile(np.arange(rounds), boots),
-        )
 
     def truth(self) -> Floats:
         """Mean logarithms of both sides' times, in log us, shape (n, 2, n_threads).
@@ -119,6 +107,25 @@ class Experiments:
                 mean = mean + side.machine.log_boot(self.seeds[:, None], 0, self._cells())
             means.append(np.broadcast_to(mean, (self.seeds.size, len(self.threads))))
         return np.stack(means, axis=1)
+
+
+def as_nested(logs: Floats, reboots: bool) -> Nested:
+    """A cell's samples as the statistics take them.
+
+    Args:
+        logs: log us, shape (n_boots, n_rounds, n_batches).
+        reboots: whether the planned boots were boots; else all are of one.
+    """
+    boots, rounds, batches = logs.shape
+    kept = boots if reboots else 1
+    return Nested(
+        logs=logs.ravel(),
+        process_starts=np.arange(0, logs.size + 1, batches),
+        boot_starts=np.arange(0, boots * rounds + 1, boots * rounds // kept),
+        boots=tuple(f"boot {number:04d}" for number in range(kept)),
+        periods=np.repeat(np.arange(boots), rounds),
+        rounds=np.tile(np.arange(rounds), boots),
+    )
 
 
 _workloads = cache(load_workloads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Fewest independent units for a 95 % interval of a median (2 * 0.5^6 < 0.05).
 FEWEST_UNITS = 6
@@ -62,6 +62,10 @@ class Estimate:
         if self.low is None or self.high is None:
             return None
         return (self.high - self.low) / 2 / abs(self.value)
+
+    def as_family(self) -> Estimate:
+        """With the interval that holds for all of its family as its own."""
+        return replace(self, low=self.family_low, high=self.family_high)
 
 
 def warnings_for(n_boots: int, n_processes: int, n_batches: int, spread: float) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def judge_level(effects: PairEffects, margin: float, subject: Subject) -> Judgem
     if found == "within":
         return Judgement("neither", effects.base)
     if found == "open":
-        return Judgement("cannot tell", effects.base, _why_open(alone))
+        return Judgement("cannot tell", effects.base, why_open(alone))
     return Judgement(subject, effects.base)
 
 
@@ -94,19 +94,19 @@ def judge_scaling(effects: PairEffects, margin: float, subject: Subject) -> Judg
     if subject == "change":
         calls: dict[Standing, Call] = {"above": "grows more", "below": "grows less"}
         if amplified == "open":
-            return Judgement("cannot tell", at, _why_open(amplification.estimates))
+            return Judgement("cannot tell", at, why_open(amplification.estimates))
         return Judgement(calls.get(amplified, "unchanged"), at)
     if subject == "kernel":
         if amplified == "open":
-            return Judgement("cannot tell", at, _why_open(amplification.estimates))
+            return Judgement("cannot tell", at, why_open(amplification.estimates))
         return Judgement("neither" if amplified == "within" else "kernel", at)
     if amplified == "open":
         known = "metal itself grows; whether the guest adds to it is open: "
-        reason = _why_open(amplification.estimates)
+        reason = why_open(amplification.estimates)
         return Judgement("cannot tell", at, (known if grown == "above" else "") + reason)
     if grown == "open":
         known = "the guest grows otherwise than metal; whether metal itself grows is open: "
-        reason = _why_open(growth.estimates)
+        reason = why_open(growth.estimates)
         return Judgement(
             "cannot tell",
             _most(growth, grown),
@@ -137,7 +137,7 @@ def _judge_change(level: Family, margin: float) -> Judgement:
         return Judgement("faster", _most(level, "below"))
     if standing(level.estimates, margin) == "within":
         return Judgement("unchanged", _most(level, "within"))
-    return Judgement("cannot tell", _most(level, "open"), _why_open(level.estimates))
+    return Judgement("cannot tell", _most(level, "open"), why_open(level.estimates))
 
 
 def _alone(estimate: Estimate) -> Estimate:
@@ -154,7 +154,8 @@ def _most(family: Family, found: Standing) -> int | None:
     return family.threads[signed.index(max(signed))]
 
 
-def _why_open(estimates: tuple[Estimate, ...]) -> str:
+def why_open(estimates: tuple[Estimate, ...]) -> str:
+    """Why a family stands "open", as a clause."""
     if not estimates:
         return "there is one thread count alone"
     if any(e.low is None for e in estimates):

@@ -31,10 +31,10 @@ def read_histograms(path: Path, samples: pd.DataFrame) -> dict[CellKey, Histogra
         path: the journal.
         samples: its samples, as of ``aggregate.samples_frame``.
     """
-    rows = counted(samples)
-    rows = rows[rows["p50_ns"].notna()]
-    if rows.empty:
+    taken = samples["p50_ns"].notna()
+    if not taken.any():
         return {}
+    rows = counted(samples[taken], ["execution", "attempt", *_KEYS])
     cells = rows.drop_duplicates(["execution", "attempt"])
     workload, target, program, params = (cells[name].astype(str) for name in _KEYS[:4])
     keys = zip(workload, target, program, params, cells["threads"].tolist(), strict=True)

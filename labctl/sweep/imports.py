@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labctl.errors import ConfigError
-from labctl.sweep.handmade import Row, Table
+from labctl.sweep.handmade import Table
+from labctl.sweep.handmade_row import Row
 from labctl.sweep.journal import create_run, now
 from labctl.sweep.plan import Design, Plan
 from labctl.sweep.records import (

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # half a minute of simulated experiments
+
 ROOT = Path(__file__).parents[2]
 BENCHMARK = ROOT / "benchmarks" / "truth.py"
 MARKS = "<!-- truth -->\nold\n<!-- /truth -->"

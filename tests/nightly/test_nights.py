@@ -171,6 +171,7 @@ def test_batches_have_the_operations_of_the_baseline(labctl: Labctl) -> None:
     assert operations(latest(labctl)["again"]).items() <= first.items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0.4, 1.2, 2.0, 2.8])
 def test_a_night_that_was_killed_goes_on(tmp_path: Path, after: float) -> None:
     labctl = Labctl(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "s")})

@@ -42,6 +42,14 @@ def test_estimates_are_near_what_the_run_was_made_of(model):
                 assert point.growth.value == pytest.approx(point.threads**exponent, rel=0.05)
 
 
+def test_workloads_stand_in_the_order_that_they_were_asked_for():
+    """Not as the shuffle had them: the numbers in the names of the figures depend on it."""
+    header = make_header(workloads=("kqtest", "urandom"), rounds=1)
+    for asked in (["kqtest", "urandom"], ["urandom", "kqtest"]):
+        records = make_records(header.model_copy(update={"workloads": asked}))
+        assert [section.workload for section in build_report(records).sections] == asked
+
+
 def test_growth_and_ratio_are_those_of_the_table(model):
     """A reader who divides two entries of the time table finds the number printed."""
     section = model.sections[0]
