@@ -65,20 +65,27 @@ def number(value: float) -> str:
 
 
 FEWEST_PROCESSES = 3
-"""Below this an interval would only look sure: how many processes there were is shown instead."""
+"""Below this an interval may look sure by chance: the count of processes stands beside it."""
 
 
 def spread(estimate: Estimate) -> str:
-    """Half the interval's width in per cent of the value: ``±4%``; ``n=2`` where too few
+    """Half the interval's width in per cent of the value: ``±4%``; ``±4% n=2`` where few
     processes stand behind it; "" where there is no interval."""
-    if 0 < estimate.n_processes < FEWEST_PROCESSES:
-        return f"n={estimate.n_processes}"
+    return " ".join([*_half_width(estimate), *_few(estimate)])
+
+
+def _half_width(estimate: Estimate) -> list[str]:
     half = estimate.half_width
     if half is None:
-        return ""
+        return []
     if half < 0.005:
-        return "±<1%" if half > 0 else "±0%"
-    return f"±{half:.0%}"
+        return ["±<1%" if half > 0 else "±0%"]
+    return [f"±{half:.0%}" if half < 10 else "±>999%"]
+
+
+def _few(estimate: Estimate) -> list[str]:
+    few = 0 < estimate.n_processes < FEWEST_PROCESSES
+    return [f"n={estimate.n_processes}"] if few else []
 
 
 def with_spread(estimate: Estimate) -> str:
@@ -87,7 +94,8 @@ def with_spread(estimate: Estimate) -> str:
 
 
 def interval(estimate: Estimate) -> str:
-    """``1.42 to 1.61``; "none" where the data allow none, or too few processes stand behind it."""
+    """``1.42 to 1.61``, with ``(n=2)`` where few processes stand behind it; "none" where the
+    data allow none."""
     return _ends(estimate, estimate.low, estimate.high)
 
 
@@ -97,8 +105,5 @@ def family_interval(estimate: Estimate) -> str:
 
 
 def _ends(estimate: Estimate, low: float | None, high: float | None) -> str:
-    if 0 < estimate.n_processes < FEWEST_PROCESSES:
-        return f"none (n={estimate.n_processes})"
-    if low is None or high is None:
-        return "none"
-    return f"{number(low)} to {number(high)}"
+    text = "none" if low is None or high is None else f"{number(low)} to {number(high)}"
+    return " ".join([text, *(f"({few})" for few in _few(estimate))])

@@ -285,6 +285,11 @@ class Section(_Part):
     expectations: list[ExpectationView]
     seeds: list[SeedSeries]
 
+    @property
+    def any_interval(self) -> bool:
+        """Whether a time stands with an interval; imported ones never do."""
+        return any(point.time.low is not None for one in self.series for point in one.points)
+
 
 class FactRow(_Part):
     """One fact of all targets, in the order of ``ReportModel.targets``; "" is unknown.

@@ -28,9 +28,13 @@ def test_an_interval_that_is_not_there_is_not_made_up():
     assert (spread(one), interval(one)) == ("", "none")
 
 
-def test_few_processes_are_counted_instead_of_an_interval_that_looks_sure():
+def test_few_processes_are_counted_beside_an_interval_that_looks_sure():
     one = Estimate(3.0, 2.9, 3.1, 0.95, "", (), 1, 2, 6)
-    assert (spread(one), interval(one)) == ("n=2", "none (n=2)")
+    assert (spread(one), interval(one)) == ("±3% n=2", "2.90 to 3.10 (n=2)")
+    alone = Estimate(3.0, None, None, 0.95, "", (), 1, 1, 3)
+    assert (spread(alone), interval(alone)) == ("n=1", "none (n=1)")
+    wide = Estimate(3.0, 0.01, 900.0, 0.95, "", (), 1, 2, 6)
+    assert spread(wide) == "±>999% n=2"
     two = Estimate(2.0, 1.9, 2.1, 0.95, "", (), 1, 3, 9)
     assert (spread(two), interval(two)) == ("±5%", "1.90 to 2.10")
 

@@ -55,11 +55,13 @@ class PlainQemu:
     def text(self) -> str:
         return self.console.read_text(errors="replace")
 
-    def wait_ready(self, timeout: float = 120.0) -> None:
+    def wait_ready(self, timeout: float = 300.0) -> None:
         deadline = time.monotonic() + timeout
         while "labctl: ready" not in self.text():
             assert self.process.poll() is None, f"QEMU ended: {self.text()[-2000:]}"
-            assert time.monotonic() < deadline, f"not ready: {self.text()[-2000:]}"
+            assert time.monotonic() < deadline, (
+                f"not ready: {self.text()[-2000:]}\n{self.ask('info registers -a')}"
+            )
             time.sleep(0.02)
 
     def ssh(self, command: str) -> subprocess.CompletedProcess[str]:
@@ -83,11 +85,16 @@ class PlainQemu:
         return done.stdout.strip()
 
     def press_power_button(self) -> None:
+        self.ask("system_powerdown")
+
+    def ask(self, command: str) -> str:
+        """What QEMU's monitor says to a command."""
         with socket.socket(socket.AF_UNIX) as channel:
             channel.connect(str(self.monitor))
             channel.recv(4096)
-            channel.sendall(b"system_powerdown\n")
+            channel.sendall(f"{command}\n".encode())
             time.sleep(0.2)
+            return channel.recv(65536).decode(errors="replace")
 
     def wait_off(self, timeout: float = 60.0) -> int:
         return self.process.wait(timeout)

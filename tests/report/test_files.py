@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -69,10 +71,21 @@ def test_csv_has_the_cells_of_the_model(model):
     assert len(table) == len(points)
     for row, (one, point) in zip(table, points, strict=True):
         assert (row["target"], int(row["threads"])) == (one.target, point.threads)
-        assert float(row["us_per_op"]) == point.time.value
-        assert float(row["us_per_op_low"]) == point.time.low
-        assert row["growth"] == ("" if point.growth is None else repr(point.growth.value))
+        assert float(row["us_per_op"]) == pytest.approx(point.time.value, rel=1e-14)
+        assert float(row["us_per_op_low"]) == pytest.approx(point.time.low, rel=1e-14)
+        grown = point.growth
+        assert row["growth"] == ("" if grown is None else f"{grown.value:.15g}")
     assert render_csv(model).count("\r\n") == len(points) + 1
+
+
+def test_csv_shows_a_number_as_it_was_given(model):
+    section = model.sections[0]
+    one = section.series[0]
+    time = replace(one.points[0].time, value=math.exp(math.log(5.0)))
+    point = one.points[0].model_copy(update={"time": time})
+    series = one.model_copy(update={"points": [point]})
+    changed = section.model_copy(update={"series": [series]})
+    assert rows(model.model_copy(update={"sections": [changed]}))[0]["us_per_op"] == "5"
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@"])
