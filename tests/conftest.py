@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,13 @@ targets:
 pairs:
   - {guest: linux, metal: metal}
 """
+
+
+def pytest_configure() -> None:
+    """Signals as in a terminal: under nohup or in a shell's background they come ignored, and
+    the programs that tests start and interrupt would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass

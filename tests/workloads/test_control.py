@@ -107,10 +107,7 @@ def test_limit_ends_the_program_and_its_processes(programs, tmp_path, name, argu
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_the_program_and_its_processes(programs, tmp_path, request, number):
-    # Under nohup the tests' own SIGHUP is ignored, and so would the program's be.
-    before = signal.signal(number, signal.SIG_DFL)
-    request.addfinalizer(lambda: signal.signal(number, before))
+def test_a_signal_stops_the_program_and_its_processes(programs, tmp_path, number):
     with start_program(
         programs, tmp_path, "urandom", "--workers=processes", "--threads=3", "--ops=2000000000"
     ) as process:
