@@ -9,7 +9,7 @@ from dataclasses import replace
 from labctl.analysis.confounders import Confounder, reasons
 from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
-from labctl.analysis.words import number, plain
+from labctl.analysis.words import number, plain, thread_count
 from labctl.stats import Estimate
 from labctl.stats.estimate import ONE_BOOT
 from labctl.stats.judge import Judgement, Standing, beyond, standing
@@ -80,7 +80,7 @@ def headline(c: Comparison) -> str:
         growth = {"unchanged": "growth unchanged", "cannot tell": "of growth cannot tell"}
         level = "of time cannot tell" if c.level.call == "cannot tell" else c.level.call
         return f"{level}, {growth.get(c.scaling.call, c.scaling.call)}{mark}"
-    at = _threads(c.effects.base)
+    at = thread_count(c.effects.base)
     return f"at {at} {c.level.call}, for scaling {c.scaling.call}{mark}"
 
 
@@ -155,14 +155,14 @@ def _changed(c: Comparison) -> str:
     times = f"{number(found.value)} times"
     if c.level.call == "unchanged":
         if len(family.threads) == 1:
-            where, furthest = f" at {_threads(n)}", f"{times} {_own(found)}"
+            where, furthest = f" at {thread_count(n)}", f"{times} {_own(found)}"
         else:
             where, furthest = (
                 f" at all of {_listed([str(count) for count in family.threads])} threads",
-                f"the furthest from it is {times} at {_threads(n)} {_own(found)}",
+                f"the furthest from it is {times} at {thread_count(n)} {_own(found)}",
             )
         return f"{what} takes as long as before{where}, to within {c.margin:.0%} ({furthest})"
-    text = f"{what} takes {times} as long as before at {_threads(n)} {_all(found)}"
+    text = f"{what} takes {times} as long as before at {thread_count(n)} {_all(found)}"
     slower, faster = beyond(family, c.margin)
     for word, counts in (("slower", slower), ("faster", faster)):
         if len(counts) > 1 or (counts and c.level.call == "mixed"):
@@ -176,7 +176,7 @@ def _level(c: Comparison) -> str:
         return _changed(c)
     found = c.effects.level.at(c.effects.base)
     one, other = _where(c)
-    at, what = _threads(c.effects.base), _operation(c.one_curve.unit)
+    at, what = thread_count(c.effects.base), _operation(c.one_curve.unit)
     if c.level.call == "neither":
         return (
             f"{what} takes as long {one} as {other} at {at}, to within {c.margin:.0%} "
@@ -199,7 +199,7 @@ def _scaling(c: Comparison) -> str:
     unsure = not told and not reasons(c.confounders, "all", "scaling") and stands != "open"
     its_own = f" {_all(theirs)}" if c.scaling.call in ("kernel", "both") or unsure else ""
     each = f"{number(ours.value)}-fold {one}, {number(theirs.value)}-fold{its_own} {other}"
-    to = f"growth from {c.effects.base} to {_threads(n)}"
+    to = f"growth from {c.effects.base} to {thread_count(n)}"
     if c.pair.subject == "change" and stands != "within":
         text = f"{to} is {number(found.value)} times what it was {_all(found)} ({each})"
     elif stands == "within" and (told or unsure):
@@ -286,10 +286,6 @@ def _bracket(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "[no interval]"
     return f"[{number(low)}, {number(high)}]"
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread" if count == 1 else f"{count} threads"
 
 
 def _operation(unit: str) -> str:

@@ -64,6 +64,11 @@ def number(value: float) -> str:
     return text.rstrip(".")
 
 
+def thread_count(count: int) -> str:
+    """``1 thread``, ``4 threads``."""
+    return f"{count} thread" if count == 1 else f"{count} threads"
+
+
 FEWEST_PROCESSES = 3
 """Below this an interval may look sure by chance: the count of processes stands beside it."""
 
@@ -71,21 +76,21 @@ FEWEST_PROCESSES = 3
 def spread(estimate: Estimate) -> str:
     """Half the interval's width in per cent of the value: ``±4%``; ``±4% n=2`` where few
     processes stand behind it; "" where there is no interval."""
-    return " ".join([*_half_width(estimate), *_few(estimate)])
+    return f"{_half_width(estimate)} {_few(estimate)}".strip()
 
 
-def _half_width(estimate: Estimate) -> list[str]:
+def _half_width(estimate: Estimate) -> str:
     half = estimate.half_width
     if half is None:
-        return []
+        return ""
     if half < 0.005:
-        return ["±<1%" if half > 0 else "±0%"]
-    return [f"±{half:.0%}" if half < 10 else "±>999%"]
+        return "±<1%" if half > 0 else "±0%"
+    return f"±{half:.0%}" if half < 10 else "±>999%"
 
 
-def _few(estimate: Estimate) -> list[str]:
+def _few(estimate: Estimate) -> str:
     few = 0 < estimate.n_processes < FEWEST_PROCESSES
-    return [f"n={estimate.n_processes}"] if few else []
+    return f"n={estimate.n_processes}" if few else ""
 
 
 def with_spread(estimate: Estimate) -> str:
@@ -106,4 +111,5 @@ def family_interval(estimate: Estimate) -> str:
 
 def _ends(estimate: Estimate, low: float | None, high: float | None) -> str:
     text = "none" if low is None or high is None else f"{number(low)} to {number(high)}"
-    return " ".join([text, *(f"({few})" for few in _few(estimate))])
+    few = _few(estimate)
+    return f"{text} ({few})" if few else text

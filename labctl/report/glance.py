@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from labctl.analysis.words import number
+from labctl.analysis.words import number, thread_count
 from labctl.report.canvas import Canvas, ends_of_axis, log_ticks
 from labctl.report.model import ReportModel, Told, VerdictView
 from labctl.report.palette import GREY, Look
@@ -80,7 +80,7 @@ def figure_of(model: ReportModel, verdict: VerdictView, look: Look) -> Any:
             detail = f"interval {number(told.low)} to {number(told.high)}"
         else:
             detail = "no interval"
-        at = [f"{told.threads} thread{'' if told.threads == 1 else 's'}"]
+        at = [thread_count(told.threads)]
         label, shown = f"{what}: {call}", [number(told.value)]
         canvas.dots([told.value], [what], look, "", label, at=at, detail=[detail], shown=shown)
     return canvas.finish()

@@ -1,4 +1,4 @@
-"""The figures of a section: what each shows, what is said beside it, and its values as a table.
+"""The figures of a section: what each shows, and what is said beside it.
 
 Colours of texts on the canvas come from the page's style sheet (report.js), so that
 they follow a dark or light scheme.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from labctl.analysis.words import family_interval, interval, number
+from labctl.analysis.words import family_interval, interval, number, thread_count
 from labctl.report.canvas import Canvas, ends
 from labctl.report.model import (
     EffectPoint,
@@ -21,14 +21,13 @@ from labctl.report.model import (
     Section,
     Series,
     TargetView,
-    Timeline,
 )
 from labctl.report.palette import Look, looks, pair_look, seed_look
 from labctl.report.panels import Panel
+from labctl.report.values import TENTHS, by_threads, quantile, survival, switches_cell, tenths
 from labctl.stats import Estimate
 
 _MOST_DOTS = 3000  # single processes in one figure
-_PARTS = 10  # of a run, in the table of samples over time
 _QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 
 
@@ -222,7 +221,7 @@ class _Plots:
             "message shows as a rise with the number of threads. In the table also involuntary "
             "ones."
         )
-        return [self._by_threads("Context switches", caption, canvas, _switches)]
+        return [self._by_threads("Context switches", caption, canvas, switches_cell)]
 
     def latency(self) -> Plot:
         kinds: tuple[tuple[str, str, Callable[[Any], float]], ...] = (
@@ -260,7 +259,7 @@ class _Plots:
         drawn = {counts[-1]: "dashed", counts[0]: "solid"}
         found = [
             (
-                f"{self.label(one)}, {_threads(p.threads)}",
+                f"{self.label(one)}, {thread_count(p.threads)}",
                 replace(look, dash=drawn[p.threads]),
                 name,
                 survival(p.histogram),
@@ -273,9 +272,9 @@ class _Plots:
         rows = []
         for label, look, name, points in found:
             canvas.steps(points, look, name, label, [1 - share for share in _QUANTILES])
-            rows.append([label, *(_quantile(points, share) for share in _QUANTILES)])
-        lines = f"Solid: {_threads(counts[0])}"
-        lines += f", dashed: {_threads(counts[-1])}. " if len(drawn) > 1 else ". "
+            rows.append([label, *(quantile(points, share) for share in _QUANTILES)])
+        lines = f"Solid: {thread_count(counts[0])}"
+        lines += f", dashed: {thread_count(counts[-1])}. " if len(drawn) > 1 else ". "
         plot = self._plot(
             "Distribution of single operations",
             f"{lines}Share of all operations that take longer than a time: a line that reaches "
@@ -305,14 +304,14 @@ class _Plots:
             else "Each point is a sample: all that count are here."
         )
         last = max(max(line.order) for line in lines)
-        rows = [[self.label(one), *_parts(one.timeline, last)] for one, *_ in each_series]
+        rows = [[self.label(one), *tenths(one.timeline, last)] for one, *_ in each_series]
         plot = self._plot(
             "Samples in the order taken",
             f"{shown} A slope is drift, a step a disturbance; in a random order both fall on all "
             "cells alike.",
             canvas,
             [f"{row[0]}: first tenth {row[1]}, last tenth {row[-1]}" for row in rows],
-            ["mean, by tenths of the run", *(str(part + 1) for part in range(_PARTS))],
+            ["mean, by tenths of the run", *(str(part + 1) for part in range(TENTHS))],
             rows,
             wide=True,
         )
@@ -331,7 +330,7 @@ class _Plots:
     ) -> Plot:
         """A figure of the series, with a table of (value, what stands beside it)."""
         each = [(self.label(one), one.points) for one, *_ in self.each]
-        rows, texts = _table(each, self.threads, cell)
+        rows, texts = by_threads(each, self.threads, cell)
         return self._plot(title, caption, canvas, texts, self._head(), rows, wide=wide)
 
     def _by_pairs(
@@ -343,7 +342,7 @@ class _Plots:
     ) -> Plot:
         """As ``_by_threads``, of the pairs."""
         each = [(self._title(pair), pair.points) for pair in self.panel.pairs]
-        rows, texts = _table(each, self.threads, cell)
+        rows, texts = by_threads(each, self.threads, cell)
         margin = f" Grey: the margin of {self.model.margin:.0%}, within which sides count as equal."
         keys = [(self._drawn_as(pair)[0], self._title(pair)) for pair in self.panel.pairs]
         return self._plot(title, caption + margin, canvas, texts, self._head(), rows, keys=keys)
@@ -394,50 +393,6 @@ class _Plots:
         return pair_look(look, alike.index(pair)), name
 
 
-def _table(
-    each: Sequence[tuple[str, Sequence[Any]]],
-    threads: Sequence[int],
-    cell: Callable[[Any], tuple[str, str]],
-) -> tuple[list[list[str]], list[str]]:
-    """Rows of a table by threads, and a sentence a row with its first and last values."""
-    rows, texts = [], []
-    for label, points in each:
-        known = {point.threads: cell(point) for point in points}
-        rows.append([label, *("\n".join(filter(None, known.get(n, ("–",)))) for n in threads)])
-        told = [f"{known[n][0]} at {_threads(n)}" for n in dict.fromkeys((min(known), max(known)))]
-        texts.append(f"{label}: {', '.join(told)}")
-    return rows, texts
-
-
-def _switches(point: Point) -> tuple[str, str]:
-    if point.vcsw_per_op is None or point.ivcsw_per_op is None:
-        return "–", ""
-    return number(point.vcsw_per_op), f"invol. {number(point.ivcsw_per_op)}"
-
-
-def survival(histogram: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
-    """(time, share of operations in that bucket or a later one), from 1 down."""
-    total = sum(count for _, count in histogram)
-    left, found = total, []
-    for time, count in histogram:
-        found.append((time, left / total))
-        left -= count
-    return found
-
-
-def _quantile(points: Sequence[tuple[float, float]], share: float) -> str:
-    """The bucket's bound below which at least ``share`` of the operations lie."""
-    return next((number(time) for time, left in points if left <= 1 - share), "last bucket")
-
-
-def _parts(line: Timeline, last: float) -> list[str]:
-    """Mean of a timeline's entries in each tenth of the run."""
-    found: list[list[float]] = [[] for _ in range(_PARTS)]
-    for order, mean in zip(line.order, line.mean, strict=True):
-        found[min(_PARTS - 1, int(order / (last + 1) * _PARTS))].append(math.log(mean))
-    return [f"{math.exp(sum(logs) / len(logs)):.3f}" if logs else "–" for logs in found]
-
-
 def _boots(one: Series) -> list[tuple[int, float, str]]:
     """Each boot's mean, where there are several."""
     return [
@@ -450,10 +405,6 @@ def _boots(one: Series) -> list[tuple[int, float, str]]:
 
 def _n_boots(one: Series) -> int:
     return max(point.time.n_boots for point in one.points)
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'' if count == 1 else 's'}"
 
 
 def _unity(time: Estimate) -> Estimate:
