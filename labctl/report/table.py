@@ -97,5 +97,5 @@ def _safe(value: object) -> object:
     if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA):
         return f"'{value}"
     if isinstance(value, float):
-        return f"{value:.15g}"  # a logarithm and its inverse cost the last digits: 5.0, no 4.99...
+        return f"{value:.15g}"  # a logarithm and its inverse cost the last digits: 5, not 4.99...
     return "" if value is None else value

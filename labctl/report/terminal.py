@@ -85,8 +85,10 @@ def _section(
         yield _line(f"all with {section.common_params}", "dim")
     full, short = partial(_full_heading, model), partial(_heading, model)
     yield from _by_threads(section, width, full, lambda p: with_spread(p.time))
-    width_told = f"; ± is half the width of its {model.level:.0%} interval"
-    yield _line("geometric mean" + width_told * section.any_interval, "dim italic")
+    mean = "geometric mean"
+    if section.any_interval:
+        mean += f"; ± is half the width of its {model.level:.0%} interval"
+    yield _line(mean, "dim italic")
     yield from _charts(model, section, width, ascii_only)
     if len(section.threads) > 1:
         yield _line("\ngrowth: T(N) / T(least number of threads)", "bold cyan")
