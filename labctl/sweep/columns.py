@@ -6,10 +6,7 @@ time, by NumPy and Arrow; every other line is a typed record, as ``journal.itera
 
 from __future__ import annotations
 
-import gc
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +73,7 @@ def read_columns(path: Path) -> tuple[list[tuple[int, Record]], pd.DataFrame]:
                     ends[others].tolist(),
                     strict=True,
                 )
-                with _all_kept():
-                    events += [(line, parse(data[a:b], path, line)) for line, a, b in places]
+                events += [(line, parse(data[a:b], path, line)) for line, a, b in places]
                 if taken.any():
                     first, last = _runs(taken)
                     parts = [data[starts[a] : ends[b]] for a, b in zip(first, last, strict=True)]
@@ -99,18 +95,6 @@ def _lines(data: bytes) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
     mark = np.frombuffer(SAMPLE, np.uint8)
     heads = np.minimum(starts[:, None] + np.arange(mark.size), block.size - 1)
     return starts, ends, (block[heads] == mark).all(axis=1)
-
-
-@contextmanager
-def _all_kept() -> Iterator[None]:
-    """What is made here is kept, so the collector of garbage would look through it in vain."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _runs(taken: npt.NDArray[np.bool_]) -> tuple[list[int], list[int]]:
