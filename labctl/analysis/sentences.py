@@ -308,7 +308,7 @@ def _differing(c: Comparison) -> list[str]:
     """Names of what differs and bars nothing; of a change, from what to what."""
     named: dict[str, list[Confounder]] = {}
     for x in c.confounders:
-        if x.bars == "nothing":
+        if x.bars == "nothing" and x.one != x.other:  # else neither side told it
             named.setdefault(x.key.partition(".")[0], []).append(x)
     names = [_NAMES.get(key, key.replace("_", " ")) for key in named]
     if c.pair.subject == "change":

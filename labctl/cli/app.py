@@ -90,6 +90,19 @@ def complete_targets(incomplete: str) -> list[str]:
         return []
 
 
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line, rather than in the environment or nowhere."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def given_path(text: str) -> Path:
+    """A path that is written to, as an option's value."""
+    if text.strip() in ("", "-"):
+        raise typer.BadParameter(f"{text!r} names no file; name one")
+    return Path(text)
+
+
 def _use_file(context: typer.Context, value: Path | None) -> Path | None:
     found = context.find_object(State)
     if found is not None and value is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from labctl.nightly.asked import Asked, Watch
 from labctl.nightly.baseline import changing, read_baseline
 from labctl.nightly.gate import Measured, references
 from labctl.nightly.record import Night, nights, stamp
+from labctl.paths import check_directory
 from labctl.sweep.journal import now
 
 LATEST = "latest"
@@ -28,7 +30,15 @@ def alone(directory: Path) -> Iterator[None]:
 
     Raises:
         UnavailableError: another labctl is at work in this directory.
+        ConfigError: nights cannot be kept in it.
     """
+    check_directory(directory)
+    if os.path.lexists(directory / LATEST) and not (directory / LATEST).is_symlink():
+        raise ConfigError(
+            "this is the place of the link to the latest night",
+            where=str(directory / LATEST),
+            hint="move away what is there",
+        )
     directory.mkdir(parents=True, exist_ok=True)
     lock = FileLock(directory / ".lock", timeout=0)
     try:

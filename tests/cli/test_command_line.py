@@ -67,6 +67,8 @@ def test_the_lab_file_is_found_by_option_and_environment(labctl: Labctl, tmp_pat
         (["sweep", "--resume", "nothing"], "there is no run yet"),
         (["report", "nothing"], "there is no run yet"),
         (["report", "../../etc"], "there is no run yet"),
+        (["report", "--csv", "-"], "'-' names no file"),
+        (["report", "--html", ""], "'' names no file"),
         (["up", "nobody"], "no target 'nobody'"),
         (["ssh", "nobody"], "no target 'nobody'"),
         (["console", "metal"], "is not a vm"),
