@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -169,6 +169,16 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+OF_ALL_VERBS = ("quiet", "verbose", "traceback")
+"""Options that may stand before the verb or behind it."""
+
+
+def set_output(context: typer.Context, option: Any, value: bool) -> None:
+    """Take one of ``OF_ALL_VERBS`` that stands behind the verb."""
+    if value:
+        setattr(state(context).output, option.name, True)
+
+
 @app.callback()
 def common(
     context: typer.Context,
@@ -182,7 +192,7 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the verb."""
+    """Options of labctl itself."""
     found = state(context)
     found.output.quiet = quiet
     found.output.verbose = verbose

@@ -81,7 +81,6 @@ def prune(
     """
     from datetime import UTC, datetime, timedelta
 
-    from labctl.nightly.asked import directory_of
     from labctl.nightly.kept import kept_runs
     from labctl.sweep.prune import choose, is_written, remove, sweep_up
     from labctl.sweep.runs import list_runs
@@ -93,7 +92,7 @@ def prune(
     found = state(context)
     results = found.lab.results_dir
     rows = list_runs(results)
-    needed = kept_runs(found.lab, directory_of(found.lab, None))
+    needed = kept_runs(found.lab, [row.run for row in rows])
     needed |= {
         row.run: "it is being measured"
         for row in rows

@@ -96,7 +96,7 @@ def test_baselines_and_what_is_being_measured_stay(labctl: Labctl) -> None:
     (labctl.directory / "lab.yaml").write_text(LAB)
     labctl("nightly")
     labctl("nightly")
-    labctl("nightly")
+    labctl("nightly", "--directory", "elsewhere")
     for seed in ("1", "2"):
         labctl("sweep", "eptest", "--threads", "1", "--rounds", "1", "--seed", seed)
     before = [r["run"] for r in labctl.json("runs")["runs"]]
