@@ -149,6 +149,7 @@ class Start(_Line):
     unit: str
     clock: str
     clock_res_ns: int
+    clock_read_ns: int | None = None
 
 
 class Calibration(_Line):
