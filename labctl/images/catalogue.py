@@ -19,6 +19,8 @@ from labctl.errors import ConfigError
 from labctl.findings import findings
 from labctl.images.builder import get_builder
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built with it
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -122,7 +124,7 @@ def load_recipes(path: Path) -> list[Recipe]:
             builder refuses.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - both are safe
         if not isinstance(content, dict):
             raise ConfigError("a recipe is a mapping", where=str(path))
         if content.get("name") != path.parent.name:

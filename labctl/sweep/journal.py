@@ -33,6 +33,7 @@ from labctl.sweep.records import (
     Header,
     PhaseRecord,
     Record,
+    of_kind,
 )
 
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
@@ -58,7 +59,7 @@ class JournalView:
     @property
     def phases(self) -> list[PhaseRecord]:
         """The phases after the first, in the order in which they were decided."""
-        return [r for r in self.records if isinstance(r, PhaseRecord)]
+        return of_kind(self.records, PhaseRecord)
 
     @property
     def executions(self) -> list[Execution]:
@@ -75,7 +76,7 @@ class JournalView:
     @property
     def done(self) -> set[int]:
         """Executions that have a complete attempt."""
-        return {r.execution for r in self.records if isinstance(r, EndRecord)}
+        return {r.execution for r in of_kind(self.records, EndRecord)}
 
     @property
     def failed(self) -> set[int]:
@@ -90,15 +91,14 @@ class JournalView:
     def attempts(self) -> dict[int, int]:
         """How often each execution was begun."""
         counts: defaultdict[int, int] = defaultdict(int)
-        for record in self.records:
-            if isinstance(record, Begin):
-                counts[record.execution] += 1
+        for record in of_kind(self.records, Begin):
+            counts[record.execution] += 1
         return counts
 
     @property
     def calibrations(self) -> dict[str, CalibrationRecord]:
         """Operations a batch, by cell key."""
-        return {r.cell: r for r in self.records if isinstance(r, CalibrationRecord)}
+        return {r.cell: r for r in of_kind(self.records, CalibrationRecord)}
 
     def pending(self, *, retry_failed: bool = False) -> list[Execution]:
         """What is left to execute, in the plan's order. A failure is a result and is only

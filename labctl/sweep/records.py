@@ -8,7 +8,9 @@ attempts without an End are kept, marked incomplete.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,7 +33,7 @@ class Cell(_Record):
     params: dict[str, ParamValue]
     threads: int
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Stable name of the cell, unique within a run."""
         params = ",".join(f"{name}={value}" for name, value in sorted(self.params.items()))
@@ -250,3 +252,11 @@ Record = Annotated[
     | Note,
     Field(discriminator="type"),
 ]
+
+_Kind = TypeVar("_Kind", bound=_Record)
+
+
+def of_kind(records: Iterable[Record], kind: type[_Kind]) -> list[_Kind]:
+    """The records of one kind. Of long journals much faster than ``isinstance``, which for
+    classes of Pydantic is a function in Python."""
+    return [record for record in records if type(record) is kind]
