@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from labctl.analysis.expectations import Answer
+from labctl.analysis.remedies import instead, opening
 from labctl.analysis.run import Run, open_run
 from labctl.analysis.sentences import (
     comparison_warnings,
@@ -211,7 +212,9 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         functional=c.functional,
         simulated=c.simulated,
         headline=headline(c),
+        opening=opening(c),
         sentence=verdict_sentence(c, run.label(c)),
+        instead=instead(c, run.header.lab),
         notes=verdict_notes(c),
     )
 

@@ -188,7 +188,9 @@ class Told(_Part):
 class VerdictView(_Part):
     """What the effects of a pair let one say, at the least number of threads (``level``) and
     of growth (``scaling``); a reason is "" where it can be told.
-    ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each."""
+    ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each.
+    ``opening`` stands before the sentence where kernel and virtualization changed at once, and
+    ``instead`` says what to measure to tell them apart."""
 
     workload: str
     params: str
@@ -205,7 +207,9 @@ class VerdictView(_Part):
     functional: bool
     simulated: bool
     headline: str
+    opening: str = ""
     sentence: str
+    instead: list[str] = []
     notes: list[str]
 
 

@@ -69,7 +69,9 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
     yield _line("\nverdicts", "bold cyan")
     for verdict in model.verdicts:
         told = "cannot tell" not in (verdict.level, verdict.scaling)
-        text = Text(verdict.sentence, style="" if told else "yellow")
+        text = Text(f"{verdict.opening} ".lstrip(), style="bold yellow")
+        text.append(verdict.sentence, style="" if told else "not bold yellow")
+        text.append("".join(f" {one}" for one in verdict.instead), style="not bold default")
         text.append("".join(f" {note}" for note in verdict.notes), style="not bold dim")
         yield _item(text)
     if not model.verdicts:
