@@ -24,6 +24,7 @@ from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
 from labctl.report.commands import reproduce
 from labctl.report.facts import collect_facts, facts_table
+from labctl.report.labfile import lab_file
 from labctl.report.model import (
     AnswerView,
     ConfounderView,
@@ -104,6 +105,7 @@ def _run(label: str, run: Run) -> RunView:
         design=_design(run),
         imported=plain(_imported(run.header)),
         commands=reproduce(run.header),
+        lab_file=lab_file(run.header),
     )
 
 

@@ -357,8 +357,8 @@ class DesignView(_Part):
 
 class RunView(_Part):
     """A run that the report is made of. ``label`` marks its targets ("baseline", "new"), "" where
-    they keep their names; ``commands`` repeat it; ``imported`` says from where, "" of a run that
-    labctl measured."""
+    they keep their names; ``commands`` repeat it with ``lab_file``, "" where the journal has
+    none; ``imported`` says from where, "" of a run that labctl measured."""
 
     run: str
     label: str
@@ -368,6 +368,7 @@ class RunView(_Part):
     imported: str = ""
     design: DesignView
     commands: list[str]
+    lab_file: str = ""
 
 
 class ReportModel(_Part):
@@ -395,6 +396,11 @@ class ReportModel(_Part):
     def no_pairs(self) -> str:
         """What is said where there is no verdict."""
         return NO_CHANGES if self.compared else NO_PAIRS
+
+    def same_lab(self, run: RunView) -> RunView | None:
+        """The first run before ``run`` that has the same lab file, which is shown once."""
+        before = self.runs[: self.runs.index(run)]
+        return next((one for one in before if one.lab_file and one.lab_file == run.lab_file), None)
 
     def target(self, name: str) -> TargetView:
         """The target called ``name``."""

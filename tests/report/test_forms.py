@@ -40,7 +40,10 @@ def hostile_model():
         "skipped": [HOSTILE],
         "workloads": ["kqtest" + HOSTILE],
         "targets": {name + HOSTILE: kind for name, kind in header.targets.items()},
-        "lab": {"pairs": [{"guest": "linux" + HOSTILE, "metal": "metal" + HOSTILE}]},
+        "lab": {
+            "targets": {"linux" + HOSTILE: {"kind": HOSTILE, "image": HOSTILE}},
+            "pairs": [{"guest": "linux" + HOSTILE, "metal": "metal" + HOSTILE}],
+        },
         "executions": [e.model_copy(update={"cell": rename(e.cell)}) for e in header.executions],
     }
     records = make_records(header, trouble=True)
