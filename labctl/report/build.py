@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from labctl.analysis.badges import level_badge, scaling_badge
 from labctl.analysis.expectations import Answer
 from labctl.analysis.remedies import instead, opening
 from labctl.analysis.run import Run, open_run
@@ -206,9 +207,11 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         subject=c.pair.subject,
         level=c.level.call,
         level_reason=plain(c.level.reason),
+        level_badge=plain(level_badge(c)),
         level_told=_told(level_told(c)),
         scaling=c.scaling.call,
         scaling_reason=plain(c.scaling.reason),
+        scaling_badge=plain(scaling_badge(c)),
         scaling_told=_told(scaling_told(c)) if c.effects.amplification.threads else None,
         margin=c.margin,
         functional=c.functional,
@@ -223,7 +226,13 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
 
 def _told(told: tuple[int, Estimate]) -> Told:
     threads, estimate = told
-    return Told(threads=threads, value=estimate.value, low=estimate.low, high=estimate.high)
+    return Told(
+        threads=threads,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        n_processes=estimate.n_processes,
+    )
 
 
 def _expectations(answers: Sequence[Answer]) -> list[ExpectationView]:

@@ -177,17 +177,20 @@ class ConfounderView(_Part):
 
 class Told(_Part):
     """The effect that a verdict's sentence tells: at so many threads, with the interval that it
-    rests on (its own, or the one that holds for all thread counts at once)."""
+    rests on (its own, or the one that holds for all thread counts at once). ``n_processes`` is
+    of the side that has fewer."""
 
     threads: int
     value: float
     low: float | None
     high: float | None
+    n_processes: int = 0
 
 
 class VerdictView(_Part):
     """What the effects of a pair let one say, at the least number of threads (``level``) and
     of growth (``scaling``); a reason is "" where it can be told.
+    ``level_badge`` and ``scaling_badge`` are the verdict or its reason in three words.
     ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each.
     ``opening`` stands before the sentence where kernel and virtualization changed at once, and
     ``instead`` says what to measure to tell them apart."""
@@ -199,9 +202,11 @@ class VerdictView(_Part):
     subject: Subject
     level: Call
     level_reason: str
+    level_badge: str = ""
     level_told: Told
     scaling: Call
     scaling_reason: str
+    scaling_badge: str = ""
     scaling_told: Told | None
     margin: float
     functional: bool

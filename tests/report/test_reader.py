@@ -75,3 +75,21 @@ def test_the_json_has_it_apart_from_the_sentence() -> None:
     (verdict,) = json.loads(to_json(report(TCG)))["verdicts"]
     assert verdict["opening"].startswith("This run cannot separate")
     assert len(verdict["instead"]) == 2 and "cannot separate" not in verdict["sentence"]
+
+
+def test_each_badge_says_its_own_reason_and_the_legend_what_it_means() -> None:
+    few = report(TCG, boots=1, rounds=2, noise=0.2, us={1: 2.0, 4: 2.2})
+    (verdict,) = few.verdicts
+    assert (verdict.level, verdict.scaling) == ("cannot tell", "cannot tell")
+    text = page(few)
+    for badge in (verdict.level_badge, verdict.scaling_badge):
+        assert "cannot tell" not in badge and text.count(badge) >= 1
+    assert "too imprecise the interval reaches across the margin; n is the number" in text
+    assert "alike, but confounded" not in text, "only the reasons that are there"
+
+
+def test_a_cards_interval_says_its_level_and_its_processes() -> None:
+    model = report()
+    (verdict,) = model.verdicts
+    assert verdict.level_told.n_processes == 4
+    assert re.search(r"\d to \d[.\d]* \(95 %, n=4\)", page(model))
