@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -65,7 +66,7 @@ def verdict_sentence(c: Comparison, label: str = "") -> str:
     clauses = [_level(c)]
     if c.effects.amplification.threads:
         clauses.append(_scaling(c))
-    return plain(f"{head}: {', and '.join(clauses)}.")
+    return plain(f"{head}: {_with_level(', and '.join(clauses), c)}.")
 
 
 def headline(c: Comparison) -> str:
@@ -270,6 +271,11 @@ def _where(c: Comparison) -> tuple[str, str]:
     if c.pair.subject == "kernel":
         return f"with {one}", f"with {other}"
     return f"in {one}", f"on {other}"
+
+
+def _with_level(text: str, c: Comparison) -> str:
+    """The first interval says of how many per cent all of them are."""
+    return re.sub(r"\[(?=\d)", f"[{c.effects.level.estimates[0].level:.0%}: ", text, count=1)
 
 
 def _own(estimate: Estimate) -> str:

@@ -32,7 +32,7 @@ from labctl.report.model import (
 )
 from labctl.report.palette import looks
 from labctl.report.panels import panels
-from labctl.report.words import exclusions, law
+from labctl.report.words import exclusions, law, narrower
 
 _LABEL_WIDTH = 24
 _NARROW, _NARROW_LABEL_WIDTH = 64, 16  # below so many columns, for the numbers' sake
@@ -249,6 +249,8 @@ def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
             f"all N at once; growth: {pair.one} | {pair.other}",
             "dim italic",
         )
+    if text := narrower(pair):
+        yield _line(text, "dim italic")
 
 
 def _amplified(point: EffectPoint) -> list[str]:

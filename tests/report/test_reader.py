@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from html import unescape
@@ -93,3 +94,17 @@ def test_a_cards_interval_says_its_level_and_its_processes() -> None:
     (verdict,) = model.verdicts
     assert verdict.level_told.n_processes == 4
     assert re.search(r"\d to \d[.\d]* \(95 %, n=4\)", page(model))
+
+
+WHY_NARROWER = "The interval of A(N) is narrower here than that of one side's growth"
+
+
+def test_why_a_family_is_narrower_is_said_where_it_is(form: Callable[[ReportModel], str]) -> None:
+    few = report(boots=1, rounds=2, noise=0.03)
+    (pair,) = few.sections[0].pairs
+    point = pair.points[-1]
+    assert point.amplification and point.growth_one and point.growth_other
+    wide = max(math.log(e.high / e.low) for e in (point.growth_one, point.growth_other))
+    assert math.log(point.amplification.family_high / point.amplification.family_low) < wide
+    assert WHY_NARROWER in form(few)
+    assert WHY_NARROWER not in form(report(boots=1, rounds=12))
