@@ -10,7 +10,7 @@ from dataclasses import replace
 from labctl.analysis.confounders import Confounder, reasons
 from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
-from labctl.analysis.words import number, plain, thread_count
+from labctl.analysis.words import listed, number, plain, thread_count
 from labctl.stats import Estimate
 from labctl.stats.estimate import ONE_BOOT
 from labctl.stats.judge import Judgement, Standing, beyond, standing
@@ -62,7 +62,7 @@ def verdict_sentence(c: Comparison, label: str = "") -> str:
     """
     head = f"{c.pair.one} / {c.pair.other}, {label or c.one_curve.workload}: {headline(c)}"
     if c.barred:
-        head += f", because {_listed(_most(c.barred))}; measured"
+        head += f", because {listed(_most(c.barred))}; measured"
     clauses = [_level(c)]
     if c.effects.amplification.threads:
         clauses.append(_scaling(c))
@@ -159,7 +159,7 @@ def _changed(c: Comparison) -> str:
             where, furthest = f" at {thread_count(n)}", f"{times} {_own(found)}"
         else:
             where, furthest = (
-                f" at all of {_listed([str(count) for count in family.threads])} threads",
+                f" at all of {listed([str(count) for count in family.threads])} threads",
                 f"the furthest from it is {times} at {thread_count(n)} {_own(found)}",
             )
         return f"{what} takes as long as before{where}, to within {c.margin:.0%} ({furthest})"
@@ -167,7 +167,7 @@ def _changed(c: Comparison) -> str:
     slower, faster = beyond(family, c.margin)
     for word, counts in (("slower", slower), ("faster", faster)):
         if len(counts) > 1 or (counts and c.level.call == "mixed"):
-            text += f"; {word} at {_listed([str(count) for count in counts])}"
+            text += f"; {word} at {listed([str(count) for count in counts])}"
     return text + _undecided(c, c.level)
 
 
@@ -296,12 +296,6 @@ def _bracket(low: float | None, high: float | None) -> str:
 
 def _operation(unit: str) -> str:
     return f"{'an' if unit[:1].lower() in 'aeiou' else 'a'} {unit}"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    *most, last = texts
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _most(texts: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labctl.stats import Estimate
@@ -67,6 +67,12 @@ def number(value: float) -> str:
 def thread_count(count: int) -> str:
     """``1 thread``, ``4 threads``."""
     return f"{count} thread" if count == 1 else f"{count} threads"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """``a, b and c``, of one text or more."""
+    *most, last = texts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 FEWEST_PROCESSES = 3

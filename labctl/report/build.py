@@ -46,6 +46,7 @@ from labctl.report.model import (
 )
 from labctl.report.notes import notes_of
 from labctl.report.series import series_of, variant_of
+from labctl.report.work import oversubscribed, parameters
 from labctl.seeds import seeds_for
 from labctl.stats import Estimate, Family
 from labctl.sweep import aggregate
@@ -141,6 +142,9 @@ def _section(run: Run, workload: str, known: Mapping[str, Workload]) -> Section:
         workload=plain(workload),
         unit=plain(curves[0].unit),
         question=plain(manifest.question if manifest else ""),
+        description=plain(manifest.description if manifest else ""),
+        parameters=parameters(run, workload, known),
+        oversubscribed=oversubscribed(run, workload),
         common_params=plain(common),
         threads=sorted({threads for curve in curves for threads in curve.cells}),
         series=series_of(run, workload, known),

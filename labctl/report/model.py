@@ -281,12 +281,24 @@ class SeedSeries(_Part):
     points: list[SeedSeriesPoint]
 
 
+class ParameterView(_Part):
+    """A parameter of a workload: the values that were measured, and what it means."""
+
+    name: str
+    values: list[str]
+    meaning: str
+
+
 class Section(_Part):
-    """One workload as it was asked for."""
+    """One workload as it was asked for. ``oversubscribed`` says where there were more threads
+    than CPUs."""
 
     workload: str
     unit: str
     question: str
+    description: str = ""
+    parameters: list[ParameterView] = []
+    oversubscribed: list[str] = []
     common_params: str
     threads: list[int]
     series: list[Series]

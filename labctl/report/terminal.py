@@ -91,6 +91,9 @@ def _section(
     if section.any_interval:
         mean += f"; ± is half the width of its {model.level:.0%} interval"
     yield _line(mean, "dim italic")
+    if section.oversubscribed:
+        text = f"oversubscribed, more threads than CPUs: {'; '.join(section.oversubscribed)}"
+        yield _line(text, "yellow")
     yield from _charts(model, section, width, ascii_only)
     if len(section.threads) > 1:
         yield _line("\ngrowth: T(N) / T(least number of threads)", "bold cyan")

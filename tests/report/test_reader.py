@@ -108,3 +108,35 @@ def test_why_a_family_is_narrower_is_said_where_it_is(form: Callable[[ReportMode
     assert math.log(point.amplification.family_high / point.amplification.family_low) < wide
     assert WHY_NARROWER in form(few)
     assert WHY_NARROWER not in form(report(boots=1, rounds=12))
+
+
+def test_what_was_measured_is_described(form: Callable[[ReportModel], str]) -> None:
+    text = form(report())
+    if form is terminal:
+        return
+    assert "One operation is one message read. A thread blocks while it waits in the queue" in text
+    assert re.search(r"rearm=oneshot\W+how an end is armed again after its event", text)
+
+
+@pytest.mark.parametrize("name", sorted(load_workloads()))
+def test_every_workload_is_described_and_every_value_explained(name: str) -> None:
+    workload = load_workloads()[name]
+    for word in ("One operation is", "thread", "One operation" if name == "urandom" else "blocks"):
+        assert word in workload.description
+    for param in workload.params.values():
+        for value in param.values:
+            assert value in param.help, f"{name}: {value}"
+
+
+def test_more_threads_than_cpus_are_called_oversubscribed(
+    form: Callable[[ReportModel], str],
+) -> None:
+    two, many = {"cpus_online": 2}, {"cpus_online": 64}
+    us = {1: 2.0, 2: 2.0, 4: 2.0, 8: 2.0}
+    model = report(GUEST | two, METAL | many | {"cpus_allowed": 4}, us=us)
+    assert model.sections[0].oversubscribed == [
+        "linux: 4 and 8 threads on 2 CPUs",
+        "metal: 8 threads on 4 CPUs",
+    ]
+    assert "linux: 4 and 8 threads on 2 CPUs; metal: 8 threads on 4 CPUs" in form(model)
+    assert "oversubscribed" not in form(report(GUEST | many, METAL | many, us=us)).lower()
