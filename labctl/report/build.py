@@ -20,6 +20,7 @@ from labctl.analysis.sentences import (
     verdict_notes,
     verdict_sentence,
 )
+from labctl.analysis.setting import setting
 from labctl.analysis.sides import Side
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
@@ -224,6 +225,7 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         opening=opening(c),
         sentence=verdict_sentence(c, run.label(c)),
         instead=instead(c, run.header.lab),
+        setting=setting(c),
         notes=verdict_notes(c),
     )
 

@@ -193,7 +193,8 @@ class VerdictView(_Part):
     ``level_badge`` and ``scaling_badge`` are the verdict or its reason in three words.
     ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each.
     ``opening`` stands before the sentence where kernel and virtualization changed at once, and
-    ``instead`` says what to measure to tell them apart."""
+    ``instead`` says what to measure to tell them apart. ``setting`` says whether the sides
+    ran on one machine, and in turns."""
 
     workload: str
     params: str
@@ -215,6 +216,7 @@ class VerdictView(_Part):
     opening: str = ""
     sentence: str
     instead: list[str] = []
+    setting: str = ""
     notes: list[str]
 
 

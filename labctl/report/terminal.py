@@ -72,7 +72,8 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
         text = Text(f"{verdict.opening} ".lstrip(), style="bold yellow")
         text.append(verdict.sentence, style="" if told else "not bold yellow")
         text.append("".join(f" {one}" for one in verdict.instead), style="not bold default")
-        text.append("".join(f" {note}" for note in verdict.notes), style="not bold dim")
+        for note in (verdict.setting, *verdict.notes):
+            text.append(f" {note}", style="not bold dim")
         yield _item(text)
     if not model.verdicts:
         yield _line(model.no_pairs, "dim")

@@ -246,7 +246,7 @@ def test_a_verdict_is_given_with_the_numbers_of_its_sentence(model, html):
         assert verdict.sentence in text
         for told in (verdict.level_told, verdict.scaling_told):
             bracket = f"[{number(told.low)}, {number(told.high)}]"
-            assert bracket in verdict.sentence
+            assert bracket in verdict.sentence.replace("[95%: ", "[")
             assert f"{number(told.low)} to {number(told.high)}" in text
 
 

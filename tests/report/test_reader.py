@@ -140,3 +140,7 @@ def test_more_threads_than_cpus_are_called_oversubscribed(
     ]
     assert "linux: 4 and 8 threads on 2 CPUs; metal: 8 threads on 4 CPUs" in form(model)
     assert "oversubscribed" not in form(report(GUEST | many, METAL | many, us=us)).lower()
+
+
+def test_it_is_said_how_both_sides_were_measured(form: Callable[[ReportModel], str]) -> None:
+    assert "Both sides ran on the same machine and took turns" in form(report())
