@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labctl.analysis.confounders import Confounder, reasons
+from labctl.analysis.differences import tally, things
 from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import listed, number, plain, thread_count
@@ -16,38 +17,6 @@ from labctl.stats.estimate import ONE_BOOT
 from labctl.stats.judge import Judgement, Standing, beyond, standing
 from labctl.stats.remarks import SIDES
 
-_NAMES = {
-    "asked_cmdline": "kernel command line",
-    "asked_tunables": "tunables",
-    "arch": "architecture",
-    "aslr": "ASLR",
-    "cpu_flags_digest": "CPU flags",
-    "cpu_microcode": "microcode",
-    "cpu_model": "CPU model",
-    "cpu_model_virtual": "virtual CPU model",
-    "clocksource": "clock",
-    "compiler_target": "compiler's target",
-    "cpus_online": "number of CPUs",
-    "cmdline": "kernel command line",
-    "host_kernel": "the host's kernel",
-    "hostname": "host name",
-    "image": "image",
-    "image_key": "build of the image",
-    "kernel_version": "build of the kernel",
-    "labctl": "version of labctl",
-    "hz": "clock ticks a second",
-    "memory_kib": "memory",
-    "machine": "physical machine",
-    "model": "stated model",
-    "numa_nodes": "NUMA nodes",
-    "os_release": "distribution",
-    "qemu_version": "QEMU",
-    "program_build": "how programs were compiled",
-    "program_source": "source of the workload's program",
-    "smt": "SMT",
-    "thp": "transparent huge pages",
-    "threads_per_core": "threads a core",
-}
 _SHOWN = 6  # of what differs, in a sentence
 _REASONS = 3
 _LONG = 50  # characters of two values that are shown
@@ -125,7 +94,8 @@ def verdict_notes(c: Comparison) -> list[str]:
             else "Nothing is known to have changed."
         )
     elif differing:
-        notes.append(f"What else differs: {', '.join(differing)}.")
+        told = tally(things(c.confounders))
+        notes.append(f"What else differs, {told}: {', '.join(differing)}.")
     return [plain(note) for note in notes]
 
 
@@ -305,14 +275,11 @@ def _most(texts: Sequence[str]) -> list[str]:
 
 
 def _differing(c: Comparison) -> list[str]:
-    """Names of what differs and bars nothing; of a change, from what to what."""
-    named: dict[str, list[Confounder]] = {}
-    for x in c.confounders:
-        if x.bars == "nothing":
-            named.setdefault(x.key.partition(".")[0], []).append(x)
-    names = [_NAMES.get(key, key.replace("_", " ")) for key in named]
+    """Names of all that differs, what bars most first; of a change, from what to what."""
+    found = things(c.confounders)
+    names = [thing.name for thing in found]
     if c.pair.subject == "change":
-        names = [f"{name}{_became(xs)}" for name, xs in zip(names, named.values(), strict=True)]
+        names = [f"{thing.name}{_became(thing.rows)}" for thing in found]
     more = len(names) - _SHOWN
     return [*names[:_SHOWN], f"and {more} more"] if more > 1 else names
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from labctl.analysis.badges import level_badge, scaling_badge
+from labctl.analysis.differences import topic_of
 from labctl.analysis.expectations import Answer
 from labctl.analysis.remedies import instead, opening
 from labctl.analysis.run import Run, open_run
@@ -93,9 +94,15 @@ def build_report(
         margin=run.margin,
         targets=[_target(side) for side in run.sides.values()],
         sections=sections,
-        facts=facts_table(list(run.sides), facts),
+        facts=facts_table(list(run.sides), facts, _counted(sections)),
         notes=notes_of(run, facts, sections),
     )
+
+
+def _counted(sections: Sequence[Section]) -> set[str]:
+    """The facts that differ between the two sides of any pair."""
+    pairs = [pair for section in sections for pair in section.pairs]
+    return {row.key.partition(".")[0] for pair in pairs for row in pair.confounders}
 
 
 def _run(label: str, run: Run) -> RunView:
@@ -197,6 +204,7 @@ def _pair(run: Run, c: Comparison) -> PairView:
                 other=plain(found.other),
                 bars=found.bars,
                 why=plain(found.why),
+                topic=plain(topic_of(found.key)),
             )
             for found in c.confounders
         ],

@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from labctl.analysis.confounders import Bars
+from labctl.analysis.differences import Thing, tally, things
 from labctl.analysis.pairs import NO_CHANGES, NO_PAIRS
 from labctl.analysis.quality import CellQuality
 from labctl.analysis.shapes import Verdict as Answered
@@ -162,7 +163,8 @@ class EffectPoint(_Part):
 
 
 class ConfounderView(_Part):
-    """What differs between the two sides besides the thing compared.
+    """A fact that differs between the two sides besides the thing compared. Facts with one
+    ``topic`` are one thing.
 
     ``bars`` is what it makes impossible to say: "nothing", "growth" (that the other side's own
     growth is its kernel's), "scaling" or "all"; ``why`` says so, as a clause.
@@ -173,6 +175,7 @@ class ConfounderView(_Part):
     other: str
     bars: Bars
     why: str
+    topic: str = ""
 
 
 class Told(_Part):
@@ -234,6 +237,16 @@ class PairView(_Part):
     points: list[EffectPoint]
     warnings: list[str]
     confounders: list[ConfounderView]
+
+    @property
+    def differences(self) -> list[Thing[ConfounderView]]:
+        """What else differs, each thing once."""
+        return things(self.confounders)
+
+    @property
+    def differing(self) -> str:
+        """How many things differ, and how many of them bar a verdict."""
+        return tally(self.differences)
 
     @property
     def title(self) -> str:
@@ -317,12 +330,14 @@ class Section(_Part):
 class FactRow(_Part):
     """One fact of all targets, in the order of ``ReportModel.targets``; "" is unknown.
 
-    ``state`` says whether the targets differ; ``minor`` is what few readers look for.
+    ``state`` says whether the targets differ; ``counted`` that it is of what else differs
+    between the two sides of a pair; ``minor`` is what few readers look for.
     """
 
     key: str
     values: list[str]
     state: FactState
+    counted: bool = False
     minor: bool
 
 

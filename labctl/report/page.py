@@ -132,7 +132,6 @@ def _verdicts(model: ReportModel, figures: _Figures) -> list[dict[str, Any]]:
                     "id": figures.add(glance.figure_of(model, pair.verdict, look)),
                     "effects": glance.effects(pair.verdict),
                     "base": pair.points[0].threads,
-                    "barred": sum(row.bars in ("all", "scaling") for row in pair.confounders),
                 }
             )
     return found

@@ -271,10 +271,12 @@ def _warnings(pair: PairView) -> Iterator[RenderableType]:
 
 def _confounders(pair: PairView) -> Iterator[RenderableType]:
     if pair.confounders:
-        yield _line(f"what else differs, {pair.one} | {pair.other}:", "dim")
-        for found in pair.confounders:
-            text = Text(f"{found.key}: {found.one} | {found.other}")
-            text.append(f" ({BARRED[found.bars]})" if BARRED[found.bars] else "", style="yellow")
+        yield _line(f"what else differs, {pair.one} | {pair.other}: {pair.differing}", "dim")
+        for thing in pair.differences:
+            text = Text(thing.name)
+            text.append(f" ({BARRED[thing.bars]})" if BARRED[thing.bars] else "", style="yellow")
+            for label, one, other in thing.values:
+                text.append(f"\n{label}" if label else "").append(f": {one} | {other}")
             yield _item(text)
 
 

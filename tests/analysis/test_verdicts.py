@@ -199,7 +199,7 @@ def test_many_differences_are_counted():
     (note,) = verdict_notes(
         only(FLAT, FLAT, guest_facts=GUEST | more, pairs=[{"guest": "linux", "metal": "metal"}])
     )
-    assert note.startswith("What else differs: compiler, libc, ")
+    assert note.startswith("What else differs, 8 things: compiler, libc, ")
     assert note.endswith("and 2 more.")
 
 

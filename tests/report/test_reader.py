@@ -144,3 +144,30 @@ def test_more_threads_than_cpus_are_called_oversubscribed(
 
 def test_it_is_said_how_both_sides_were_measured(form: Callable[[ReportModel], str]) -> None:
     assert "Both sides ran on the same machine and took turns" in form(report())
+
+
+FACTS = {"kernel_version": "#2", "cmdline": "root=/dev/vda quiet", "kernel_options": ["quiet"]}
+
+
+def test_what_differs_is_counted_alike_everywhere(form: Callable[[ReportModel], str]) -> None:
+    model = report(TCG | FACTS | {"clocksource": "hpet"}, METAL | {"cmdline": "root=/dev/sda"})
+    (pair,) = model.sections[0].pairs
+    topics = {row.topic for row in pair.confounders}
+    assert topics == {"kernel", "hypervisor", "kernel_options", "clocksource"}
+    counted = "4 things, of which 2 bar a verdict or a part of it"
+    assert pair.differing == counted
+    assert form(model).count(counted) == 2, "beside the sentence, and above the list"
+
+
+def test_the_facts_mark_what_is_counted_and_no_more() -> None:
+    model = report(TCG | FACTS, METAL | {"cmdline": "root=/dev/sda"})
+    rows = {row.key: (row.state, row.counted) for row in model.facts}
+    for key in ("kernel", "kernel_version", "kernel_options", "cmdline", "hypervisor"):
+        assert rows[key] == ("differs", True), key
+    plain_guest = report(GUEST | {"cmdline": "root=/dev/vda"}, METAL | {"cmdline": "root=/dev/sda"})
+    assert not plain_guest.sections[0].pairs[0].confounders
+    rows = {row.key: (row.state, row.counted) for row in plain_guest.facts}
+    assert rows["hypervisor"] == rows["cmdline"] == ("differs", False)
+    text = page(plain_guest)
+    assert "hypervisor differs, not counted" in text and "cmdline differs, not counted" in text
+    assert not re.search(r"differs(?!, not counted| from| or|\.)", text[text.index(" Facts ") :])
