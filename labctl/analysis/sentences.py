@@ -13,9 +13,9 @@ from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import listed, number, plain, thread_count
 from labctl.stats import Estimate
-from labctl.stats.estimate import ONE_BOOT
+from labctl.stats.estimate import FEW_ROUNDS, ONE_BOOT
 from labctl.stats.judge import Judgement, Standing, beyond, standing
-from labctl.stats.remarks import SIDES
+from labctl.stats.remarks import ITS_ONE_BOOT, SIDES
 
 _SHOWN = 6  # of what differs, in a sentence
 _REASONS = 3
@@ -101,16 +101,17 @@ def verdict_notes(c: Comparison) -> list[str]:
 
 def comparison_warnings(c: Comparison) -> list[str]:
     """What is to be said against the effects: the estimates' warnings, each once, and the
-    remarks on both sides' data."""
+    remarks on both sides' data; but for what is said once elsewhere: that there was one boot
+    (``verdict_notes``), or few rounds (of the whole report)."""
     families = (c.effects.level, c.effects.amplification, c.effects.growth_other)
     found = dict.fromkeys(
         warning
         for family in families
         for estimate in family.estimates
         for warning in estimate.warnings
-        if warning != ONE_BOOT  # the remarks say whose
+        if warning not in (ONE_BOOT, FEW_ROUNDS)
     )
-    found |= dict.fromkeys(c.effects.warnings)
+    found |= dict.fromkeys(text for text in c.effects.warnings if not text.endswith(ITS_ONE_BOOT))
     sides = zip(SIDES, (c.pair.one, c.pair.other), strict=True)
     texts = list(found)
     for said, name in sides:

@@ -18,6 +18,7 @@ from labctl.analysis.differences import Thing, tally, things
 from labctl.analysis.pairs import NO_CHANGES, NO_PAIRS
 from labctl.analysis.quality import CellQuality
 from labctl.analysis.shapes import Verdict as Answered
+from labctl.analysis.words import WIDE
 from labctl.stats import Estimate
 from labctl.stats.judge import Call, Subject
 from labctl.sweep.records import StopReason
@@ -160,6 +161,11 @@ class EffectPoint(_Part):
     amplification: Estimate | None
     growth_one: Estimate | None
     growth_other: Estimate | None
+
+    @property
+    def growths(self) -> tuple[Estimate | None, Estimate | None]:
+        """Each side's own."""
+        return self.growth_one, self.growth_other
 
 
 class ConfounderView(_Part):
@@ -325,6 +331,13 @@ class Section(_Part):
     def any_interval(self) -> bool:
         """Whether a time stands with an interval; imported ones never do."""
         return any(point.time.low is not None for one in self.series for point in one.points)
+
+    @property
+    def any_wide(self) -> bool:
+        """Whether an interval is so wide that its ends are shown."""
+        shown = [x for one in self.series for p in one.points for x in (p.time, p.growth) if x]
+        shown += [x for pair in self.pairs for p in pair.points for x in p.growths if x]
+        return any((x.half_width or 0) > WIDE for x in shown)
 
 
 class FactRow(_Part):

@@ -91,6 +91,8 @@ def _section(
     mean = "geometric mean"
     if section.any_interval:
         mean += f"; ± is half the width of its {model.level:.0%} interval"
+    if section.any_wide:
+        mean += ", in brackets are its ends where that is more than 100%"
     yield _line(mean, "dim italic")
     if section.oversubscribed:
         text = f"oversubscribed, more threads than CPUs: {'; '.join(section.oversubscribed)}"

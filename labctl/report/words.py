@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from labctl.analysis import words
 from labctl.analysis.words import number
-from labctl.report.model import DesignView, EffectPoint, PairView, ScalabilityView, StopView
+from labctl.report.model import DesignView, PairView, ScalabilityView, StopView
 from labctl.stats import Estimate
 
 
@@ -27,17 +27,13 @@ _CLEARLY = 1.25  # times as wide
 def narrower(pair: PairView) -> str:
     """Why A(N) has a narrower interval than a side's growth that it is made of, where it has;
     else ""."""
-    if not any(_wider(growth, p.amplification) for p in pair.points for growth in _growths(p)):
+    if not any(_wider(growth, p.amplification) for p in pair.points for growth in p.growths):
         return ""
     return (
         "The interval of A(N) is narrower here than that of one side's growth, of which it is "
         "made: its spread is estimated from both sides together, and from more measurements less "
         "has to be allowed for chance."
     )
-
-
-def _growths(point: EffectPoint) -> tuple[Estimate | None, Estimate | None]:
-    return point.growth_one, point.growth_other
 
 
 def _wider(growth: Estimate | None, amplified: Estimate | None) -> bool:

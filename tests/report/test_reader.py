@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from labctl.analysis import Run
+from labctl.analysis.words import number
 from labctl.report import build_report, render_page, to_json
 from labctl.report.markdown import render_markdown
 from labctl.report.model import ReportModel
+from labctl.report.panels import panels
+from labctl.report.plots import panel_plots
 from labctl.report.terminal import plain_lines, render
 from labctl.workloads import load_workloads
 from tests.analysis.made import GUEST, METAL, Made, records
+from tests.report.synthetic import make_header, make_records
 
 FLAT = {1: 2.0, 4: 2.0}
 TCG = GUEST | {"accelerator": "tcg", "image": "debian-12", "kernel": "6.12"}
@@ -172,3 +176,43 @@ def test_the_facts_mark_what_is_counted_and_no_more() -> None:
     assert "hypervisor differs, not counted" in text and "cmdline differs, not counted" in text
     marked = text[text.index("that is not compared.") :]
     assert marked.count("differs") == marked.count("differs, not counted") > 0
+
+
+def test_a_spread_above_the_value_shows_the_ends(form: Callable[[ReportModel], str]) -> None:
+    wild = report(boots=1, rounds=2, noise=0.5)
+    text = form(wild)
+    estimate = wild.sections[0].series[0].points[0].time
+    assert estimate.half_width and estimate.half_width > 1 and estimate.low and estimate.high
+    assert f"[{number(estimate.low)}, {number(estimate.high)}]" in text
+    assert not re.search(r"±\d{3,}%|±>", text.replace("±100%", ""))
+    assert "in brackets are its ends where that is more than 100" in text
+    assert "in brackets are" not in form(report())
+
+
+def test_one_boot_and_few_rounds_are_said_once(form: Callable[[ReportModel], str]) -> None:
+    model = report(boots=1, rounds=3)
+    text = form(model)
+    assert text.count("It holds for the one boot of each side that was measured.") == 1
+    assert text.count("fewer than 6 rounds of one boot") == 1
+    assert "what is said holds for that boot" not in text
+    assert "the interval covers variation between processes only" not in text
+    assert "nothing is known of other boots" not in text
+
+
+def test_the_order_says_what_has_no_point() -> None:
+    gap = "Places in the order that have no point"
+    assert f"{gap}: warm-up batches." in page(build_report(make_records(make_header(rounds=1))))
+    assert gap not in page(report()), "its batches all count"
+    two = make_header(rounds=1, workloads=("kqtest", "urandom"))
+    told = f"{gap}: warm-up batches, interrupted or failed attempts and other workloads."
+    assert told in page(build_report(make_records(two, trouble=True)))
+
+
+def test_the_watermark_lies_behind_the_data() -> None:
+    labels = []
+    section = report(TCG).sections[0]
+    model = report(TCG)
+    for plot in panel_plots(model, section, 0, panels(section)[0]):
+        labels += [one for one in plot.figure.center if type(one).__name__ == "Label"]
+    assert len(labels) >= 4
+    assert {one.level for one in labels} == {"underlay"}
