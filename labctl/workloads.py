@@ -64,6 +64,7 @@ class Workload(BaseModel):
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     summary: str
     question: str
+    description: str = ""
     unit: str
     form: str
     systems: tuple[str, ...]
