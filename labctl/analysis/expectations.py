@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from labctl.analysis.kernels import VENDORS, Holds, Kernel, kernel_of, parse_range, within
 from labctl.analysis.shapes import Parallel, Ratio, Shape, Verdict, weigh
+from labctl.analysis.sides import usable_cpus
 from labctl.errors import ConfigError
 from labctl.lab.findings import explain, nearest
 from labctl.lab.yaml_lines import Keys, read
@@ -230,7 +231,7 @@ def _look(
     lacking = _lacking(row.needs, facts, family)
     if lacking:
         return "not testable", f"it cannot be seen here: {lacking}"
-    verdict, bound, why = weigh(row.shape.bounds(family, base, _cpus(facts) or 1))
+    verdict, bound, why = weigh(row.shape.bounds(family, base, usable_cpus(facts) or 1))
     emulated = facts.get("accelerator") == "tcg"
     if verdict == "contradicts" and emulated and isinstance(row.shape, Parallel):
         verdict, why = "not testable", EMULATED_CPUS
@@ -247,7 +248,7 @@ def _lacking(needs: Needs, facts: Mapping[str, Any], family: Family) -> str:
         return "it was measured at one thread count alone"
     if family.threads[-1] < needs.threads:
         return f"it takes {needs.threads} threads, and {family.threads[-1]} were measured"
-    cpus = _cpus(facts)
+    cpus = usable_cpus(facts)
     if needs.cpus > 1 and cpus is None:
         return "the target does not tell how many CPUs it has"
     if cpus is not None and cpus < needs.cpus:
@@ -270,13 +271,6 @@ def _older_glibc(wanted: str, libc: str) -> str:
         return f"it takes glibc {wanted}, and the target has {libc or 'a library that is not told'}"
     older = [int(n) for n in version.split(".")[:2]] < [int(n) for n in wanted.split(".")]
     return f"it takes glibc {wanted}, and the target has {version}" if older else ""
-
-
-def _cpus(facts: Mapping[str, Any]) -> int | None:
-    """CPUs that a program may use: the fewest that the target tells of."""
-    told = [facts.get("cpus_online"), facts.get("cpus_allowed"), facts.get("cpu_quota")]
-    known = [int(value) for value in told if value]
-    return max(1, min(known)) if known else None
 
 
 def _check(

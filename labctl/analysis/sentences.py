@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from labctl.analysis.confounders import Confounder, reasons
+from labctl.analysis.differences import tally, things
 from labctl.analysis.roles import SIMULATED
 from labctl.analysis.verdicts import Comparison
-from labctl.analysis.words import number, plain, thread_count
+from labctl.analysis.words import listed, number, plain, thread_count
 from labctl.stats import Estimate
-from labctl.stats.estimate import ONE_BOOT
+from labctl.stats.estimate import FEW_ROUNDS, ONE_BOOT
 from labctl.stats.judge import Judgement, Standing, beyond, standing
-from labctl.stats.remarks import SIDES
+from labctl.stats.remarks import ITS_ONE_BOOT, SIDES
 
-_NAMES = {
-    "asked_cmdline": "kernel command line",
-    "asked_tunables": "tunables",
-    "arch": "architecture",
-    "aslr": "ASLR",
-    "cpu_flags_digest": "CPU flags",
-    "cpu_microcode": "microcode",
-    "cpu_model": "CPU model",
-    "cpu_model_virtual": "virtual CPU model",
-    "clocksource": "clock",
-    "compiler_target": "compiler's target",
-    "cpus_online": "number of CPUs",
-    "cmdline": "kernel command line",
-    "host_kernel": "the host's kernel",
-    "hostname": "host name",
-    "image": "image",
-    "image_key": "build of the image",
-    "kernel_version": "build of the kernel",
-    "labctl": "version of labctl",
-    "hz": "clock ticks a second",
-    "memory_kib": "memory",
-    "machine": "physical machine",
-    "model": "stated model",
-    "numa_nodes": "NUMA nodes",
-    "os_release": "distribution",
-    "qemu_version": "QEMU",
-    "program_build": "how programs were compiled",
-    "program_source": "source of the workload's program",
-    "smt": "SMT",
-    "thp": "transparent huge pages",
-    "threads_per_core": "threads a core",
-}
 _SHOWN = 6  # of what differs, in a sentence
 _REASONS = 3
 _LONG = 50  # characters of two values that are shown
@@ -61,11 +31,11 @@ def verdict_sentence(c: Comparison, label: str = "") -> str:
     """
     head = f"{c.pair.one} / {c.pair.other}, {label or c.one_curve.workload}: {headline(c)}"
     if c.barred:
-        head += f", because {_listed(_most(c.barred))}; measured"
+        head += f", because {listed(_most(c.barred))}; measured"
     clauses = [_level(c)]
     if c.effects.amplification.threads:
         clauses.append(_scaling(c))
-    return plain(f"{head}: {', and '.join(clauses)}.")
+    return plain(f"{head}: {_with_level(', and '.join(clauses), c)}.")
 
 
 def headline(c: Comparison) -> str:
@@ -124,22 +94,24 @@ def verdict_notes(c: Comparison) -> list[str]:
             else "Nothing is known to have changed."
         )
     elif differing:
-        notes.append(f"What else differs: {', '.join(differing)}.")
+        told = tally(things(c.confounders))
+        notes.append(f"What else differs, {told}: {', '.join(differing)}.")
     return [plain(note) for note in notes]
 
 
 def comparison_warnings(c: Comparison) -> list[str]:
     """What is to be said against the effects: the estimates' warnings, each once, and the
-    remarks on both sides' data."""
+    remarks on both sides' data; but for what is said once elsewhere: that there was one boot
+    (``verdict_notes``), or few rounds (of the whole report)."""
     families = (c.effects.level, c.effects.amplification, c.effects.growth_other)
     found = dict.fromkeys(
         warning
         for family in families
         for estimate in family.estimates
         for warning in estimate.warnings
-        if warning != ONE_BOOT  # the remarks say whose
+        if warning not in (ONE_BOOT, FEW_ROUNDS)
     )
-    found |= dict.fromkeys(c.effects.warnings)
+    found |= dict.fromkeys(text for text in c.effects.warnings if not text.endswith(ITS_ONE_BOOT))
     sides = zip(SIDES, (c.pair.one, c.pair.other), strict=True)
     texts = list(found)
     for said, name in sides:
@@ -158,7 +130,7 @@ def _changed(c: Comparison) -> str:
             where, furthest = f" at {thread_count(n)}", f"{times} {_own(found)}"
         else:
             where, furthest = (
-                f" at all of {_listed([str(count) for count in family.threads])} threads",
+                f" at all of {listed([str(count) for count in family.threads])} threads",
                 f"the furthest from it is {times} at {thread_count(n)} {_own(found)}",
             )
         return f"{what} takes as long as before{where}, to within {c.margin:.0%} ({furthest})"
@@ -166,7 +138,7 @@ def _changed(c: Comparison) -> str:
     slower, faster = beyond(family, c.margin)
     for word, counts in (("slower", slower), ("faster", faster)):
         if len(counts) > 1 or (counts and c.level.call == "mixed"):
-            text += f"; {word} at {_listed([str(count) for count in counts])}"
+            text += f"; {word} at {listed([str(count) for count in counts])}"
     return text + _undecided(c, c.level)
 
 
@@ -272,6 +244,11 @@ def _where(c: Comparison) -> tuple[str, str]:
     return f"in {one}", f"on {other}"
 
 
+def _with_level(text: str, c: Comparison) -> str:
+    """The first interval says of how many per cent all of them are."""
+    return re.sub(r"\[(?=\d)", f"[{c.effects.level.estimates[0].level:.0%}: ", text, count=1)
+
+
 def _own(estimate: Estimate) -> str:
     """Its interval, of this number alone."""
     return _bracket(estimate.low, estimate.high)
@@ -292,12 +269,6 @@ def _operation(unit: str) -> str:
     return f"{'an' if unit[:1].lower() in 'aeiou' else 'a'} {unit}"
 
 
-def _listed(texts: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    *most, last = texts
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 def _most(texts: Sequence[str]) -> list[str]:
     """The weightiest reasons, and how many more there are."""
     more = len(texts) - _REASONS
@@ -305,14 +276,13 @@ def _most(texts: Sequence[str]) -> list[str]:
 
 
 def _differing(c: Comparison) -> list[str]:
-    """Names of what differs and bars nothing; of a change, from what to what."""
-    named: dict[str, list[Confounder]] = {}
-    for x in c.confounders:
-        if x.bars == "nothing":
-            named.setdefault(x.key.partition(".")[0], []).append(x)
-    names = [_NAMES.get(key, key.replace("_", " ")) for key in named]
-    if c.pair.subject == "change":
-        names = [f"{name}{_became(xs)}" for name, xs in zip(names, named.values(), strict=True)]
+    """Names of all that differs, what bars most first; of a change, from what to what."""
+    change = c.pair.subject == "change"
+    # What neither run told is not known to have changed.
+    found = things(x for x in c.confounders if not change or x.one != x.other)
+    names = [thing.name for thing in found]
+    if change:
+        names = [f"{thing.name}{_became(thing.rows)}" for thing in found]
     more = len(names) - _SHOWN
     return [*names[:_SHOWN], f"and {more} more"] if more > 1 else names
 

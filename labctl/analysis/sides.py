@@ -66,3 +66,10 @@ def sides_of(header: Header, records: Iterable[FactsRecord]) -> dict[str, Side]:
 def _sources(identity: Mapping[str, Any]) -> dict[str, str]:
     builds: Mapping[str, Mapping[str, str]] = identity.get("builds", {})
     return {name: sha for name, build in builds.items() if (sha := build.get("source_sha"))}
+
+
+def usable_cpus(facts: Mapping[str, Any]) -> int | None:
+    """CPUs that a program may use: the fewest that the target tells of; None: it does not."""
+    told = [facts.get("cpus_online"), facts.get("cpus_allowed"), facts.get("cpu_quota")]
+    known = [int(value) for value in told if value]
+    return max(1, min(known)) if known else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labctl.stats import Estimate
@@ -69,13 +69,22 @@ def thread_count(count: int) -> str:
     return f"{count} thread" if count == 1 else f"{count} threads"
 
 
+def listed(texts: Sequence[str]) -> str:
+    """``a, b and c``, of one text or more."""
+    *most, last = texts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+WIDE = 1.0
+"""Half an interval's width as a share of its value, above which its ends are shown instead."""
 FEWEST_PROCESSES = 3
 """Below this an interval may look sure by chance: the count of processes stands beside it."""
 
 
 def spread(estimate: Estimate) -> str:
-    """Half the interval's width in per cent of the value: ``±4%``; ``±4% n=2`` where few
-    processes stand behind it; "" where there is no interval."""
+    """Half the interval's width in per cent of the value: ``±4%``, or its ends, ``[0.46, 9.1]``,
+    where that is more than 100 %; ``±4% n=2`` where few processes stand behind it; "" where
+    there is no interval."""
     return f"{_half_width(estimate)} {_few(estimate)}".strip()
 
 
@@ -85,7 +94,9 @@ def _half_width(estimate: Estimate) -> str:
         return ""
     if half < 0.005:
         return "±<1%" if half > 0 else "±0%"
-    return f"±{half:.0%}" if half < 10 else "±>999%"
+    if half > WIDE:
+        return f"[{number(estimate.low or 0)}, {number(estimate.high or 0)}]"
+    return f"±{half:.0%}"
 
 
 def _few(estimate: Estimate) -> str:

@@ -8,7 +8,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from labctl.analysis.badges import level_badge, scaling_badge
+from labctl.analysis.differences import topic_of
 from labctl.analysis.expectations import Answer
+from labctl.analysis.remedies import instead, opening
 from labctl.analysis.run import Run, open_run
 from labctl.analysis.sentences import (
     comparison_warnings,
@@ -18,11 +21,13 @@ from labctl.analysis.sentences import (
     verdict_notes,
     verdict_sentence,
 )
+from labctl.analysis.setting import setting
 from labctl.analysis.sides import Side
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
 from labctl.report.commands import reproduce
 from labctl.report.facts import collect_facts, facts_table
+from labctl.report.labfile import lab_file
 from labctl.report.model import (
     AnswerView,
     ConfounderView,
@@ -43,6 +48,7 @@ from labctl.report.model import (
 )
 from labctl.report.notes import notes_of
 from labctl.report.series import series_of, variant_of
+from labctl.report.work import oversubscribed, parameters
 from labctl.seeds import seeds_for
 from labctl.stats import Estimate, Family
 from labctl.sweep import aggregate
@@ -88,9 +94,15 @@ def build_report(
         margin=run.margin,
         targets=[_target(side) for side in run.sides.values()],
         sections=sections,
-        facts=facts_table(list(run.sides), facts),
+        facts=facts_table(list(run.sides), facts, _counted(sections)),
         notes=notes_of(run, facts, sections),
     )
+
+
+def _counted(sections: Sequence[Section]) -> set[str]:
+    """The facts that differ between the two sides of any pair."""
+    pairs = [pair for section in sections for pair in section.pairs]
+    return {row.key.partition(".")[0] for pair in pairs for row in pair.confounders}
 
 
 def _run(label: str, run: Run) -> RunView:
@@ -103,6 +115,7 @@ def _run(label: str, run: Run) -> RunView:
         design=_design(run),
         imported=plain(_imported(run.header)),
         commands=reproduce(run.header),
+        lab_file=lab_file(run.header),
     )
 
 
@@ -137,6 +150,9 @@ def _section(run: Run, workload: str, known: Mapping[str, Workload]) -> Section:
         workload=plain(workload),
         unit=plain(curves[0].unit),
         question=plain(manifest.question if manifest else ""),
+        description=plain(manifest.description if manifest else ""),
+        parameters=parameters(run, workload, known),
+        oversubscribed=oversubscribed(run, workload),
         common_params=plain(common),
         threads=sorted({threads for curve in curves for threads in curve.cells}),
         series=series_of(run, workload, known),
@@ -188,6 +204,7 @@ def _pair(run: Run, c: Comparison) -> PairView:
                 other=plain(found.other),
                 bars=found.bars,
                 why=plain(found.why),
+                topic=plain(topic_of(found.key)),
             )
             for found in c.confounders
         ],
@@ -203,22 +220,33 @@ def _verdict(run: Run, c: Comparison) -> VerdictView:
         subject=c.pair.subject,
         level=c.level.call,
         level_reason=plain(c.level.reason),
+        level_badge=plain(level_badge(c)),
         level_told=_told(level_told(c)),
         scaling=c.scaling.call,
         scaling_reason=plain(c.scaling.reason),
+        scaling_badge=plain(scaling_badge(c)),
         scaling_told=_told(scaling_told(c)) if c.effects.amplification.threads else None,
         margin=c.margin,
         functional=c.functional,
         simulated=c.simulated,
         headline=headline(c),
+        opening=opening(c),
         sentence=verdict_sentence(c, run.label(c)),
+        instead=instead(c, run.header.lab),
+        setting=setting(c),
         notes=verdict_notes(c),
     )
 
 
 def _told(told: tuple[int, Estimate]) -> Told:
     threads, estimate = told
-    return Told(threads=threads, value=estimate.value, low=estimate.low, high=estimate.high)
+    return Told(
+        threads=threads,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        n_processes=estimate.n_processes,
+    )
 
 
 def _expectations(answers: Sequence[Answer]) -> list[ExpectationView]:

@@ -149,7 +149,7 @@ class Canvas:
         return self.figure
 
     def watermark(self, text: str, size: int = 26) -> None:
-        """Pale and across everything, also where the picture alone is saved; ``size`` in pixels."""
+        """Pale and behind all data, also where the picture alone is saved; ``size`` in pixels."""
         from bokeh.models import Node, PlainText
         from bokeh.models.annotations import Label
 
@@ -161,7 +161,8 @@ class Canvas:
                 text_align="center",
                 text_baseline="middle",
                 text_color=GREY,
-                text_alpha=0.32,
+                text_alpha=0.24,
+                level="underlay",
                 text_font_size=f"{size if len(text) < 26 else min(size, 18)}px",
                 angle=0.22 if size > 20 else 0.0,
             )

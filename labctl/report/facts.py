@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from labctl.analysis.differences import topic_of
 from labctl.analysis.words import fact_text, plain
 from labctl.report.model import FactRow, FactState
 from labctl.sweep.records import FactsRecord
@@ -125,15 +126,27 @@ def shown(values: Sequence[str]) -> str:
     return " → ".join(values[:_SHOWN]) + more
 
 
-def facts_table(targets: Sequence[str], facts: Mapping[str, Facts]) -> list[FactRow]:
-    """One row a fact that any target has, the known ones first."""
+def facts_table(
+    targets: Sequence[str], facts: Mapping[str, Facts], counted: Collection[str] = ()
+) -> list[FactRow]:
+    """One row a fact that any target has, the known ones first.
+
+    Args:
+        counted: facts that differ between the sides of a pair. What only one side told
+            differs, there as here, and so does what else tells the same thing.
+    """
     keys = {key for name in targets for key in facts.get(name, {})}
+    topics = {topic_of(key) for key in counted}
     ordered = [key for key in _ORDER if key in keys] + sorted(keys - set(_ORDER))
     rows = []
     for key in ordered:
         values = [shown(facts.get(name, {}).get(key, ())) for name in targets]
         minor = key not in _ORDER
-        rows.append(FactRow(key=plain(key), values=values, state=_state(key, values), minor=minor))
+        state = _state(key, values)
+        if state == "unknown" and key in counted:
+            state = "differs"
+        told = state == "differs" and topic_of(key) in topics
+        rows.append(FactRow(key=plain(key), values=values, state=state, counted=told, minor=minor))
     return rows
 
 

@@ -148,7 +148,7 @@ class _Drawing:
         if functional:
             axes.text(
                 0.5, 0.5, "functional\n(emulated)", transform=axes.transAxes, ha="center",
-                va="center", fontsize=20, color=GREY, alpha=0.25, rotation=25,
+                va="center", fontsize=20, color=GREY, alpha=0.2, rotation=25, zorder=0,
             )  # fmt: skip
 
     def _finish(

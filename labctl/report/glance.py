@@ -5,6 +5,7 @@ All verdicts of a page have the same axis, so that they can be compared with eac
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from labctl.analysis.words import number, thread_count
@@ -16,17 +17,29 @@ from labctl.report.plots import watermark
 _ROW, _FRAME = 30, 42  # pixels
 
 
-def effects(verdict: VerdictView) -> list[tuple[str, str, Told]]:
-    """(what, verdict on it, the number that the sentence gives): of time, and of growth."""
-    found: list[tuple[str, str, Told]] = [("time", verdict.level, verdict.level_told)]
+@dataclass(frozen=True)
+class Effect:
+    """One of a verdict's two effects: what it is of, whether it can be told, the verdict on it
+    or the reason why there is none, and the number that the sentence gives."""
+
+    what: str
+    sure: bool
+    badge: str
+    told: Told
+
+
+def effects(verdict: VerdictView) -> list[Effect]:
+    """Of time, and of growth where anything can grow."""
+    level, scaling = verdict.level != "cannot tell", verdict.scaling != "cannot tell"
+    found = [Effect("time", level, verdict.level_badge, verdict.level_told)]
     if verdict.scaling_told:
-        found.append(("growth", verdict.scaling, verdict.scaling_told))
+        found.append(Effect("growth", scaling, verdict.scaling_badge, verdict.scaling_told))
     return found
 
 
 def axis(model: ReportModel) -> tuple[float, float]:
     """Ends of the axis that all verdicts share."""
-    told = [told for verdict in model.verdicts for _, _, told in effects(verdict)]
+    told = [effect.told for verdict in model.verdicts for effect in effects(verdict)]
     known = [x for one in told for x in (one.low, one.value, one.high) if x is not None and x > 0]
     reach = (1 + model.margin) ** 2
     return ends_of_axis([1 / reach, reach, *known])
@@ -45,7 +58,7 @@ def figure_of(model: ReportModel, verdict: VerdictView, look: Look) -> Any:
         sizing_mode="stretch_width",
         x_axis_type="log",
         x_range=Range1d(start=low, end=high),
-        y_range=FactorRange(factors=[what for what, _, _ in rows]),
+        y_range=FactorRange(factors=[effect.what for effect in rows]),
         tools="",
         toolbar_location=None,
         background_fill_alpha=0,
@@ -71,7 +84,8 @@ def figure_of(model: ReportModel, verdict: VerdictView, look: Look) -> Any:
     canvas = Canvas.on(made)
     if mark := watermark([model.target(verdict.one), model.target(verdict.other)]):
         canvas.watermark(mark, size=17)
-    for what, call, told in rows:
+    for effect in rows:
+        what, told = effect.what, effect.told
         if told.low is not None and told.high is not None:
             made.segment(
                 x0=[told.low], y0=[what], x1=[told.high], y1=[what],
@@ -81,6 +95,6 @@ def figure_of(model: ReportModel, verdict: VerdictView, look: Look) -> Any:
         else:
             detail = "no interval"
         at = [thread_count(told.threads)]
-        label, shown = f"{what}: {call}", [number(told.value)]
+        label, shown = f"{what}: {effect.badge}", [number(told.value)]
         canvas.dots([told.value], [what], look, "", label, at=at, detail=[detail], shown=shown)
     return canvas.finish()

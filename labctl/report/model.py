@@ -14,9 +14,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from labctl.analysis.confounders import Bars
+from labctl.analysis.differences import Thing, tally, things
 from labctl.analysis.pairs import NO_CHANGES, NO_PAIRS
 from labctl.analysis.quality import CellQuality
 from labctl.analysis.shapes import Verdict as Answered
+from labctl.analysis.words import WIDE
 from labctl.stats import Estimate
 from labctl.stats.judge import Call, Subject
 from labctl.sweep.records import StopReason
@@ -160,9 +162,15 @@ class EffectPoint(_Part):
     growth_one: Estimate | None
     growth_other: Estimate | None
 
+    @property
+    def growths(self) -> tuple[Estimate | None, Estimate | None]:
+        """Each side's own."""
+        return self.growth_one, self.growth_other
+
 
 class ConfounderView(_Part):
-    """What differs between the two sides besides the thing compared.
+    """A fact that differs between the two sides besides the thing compared. Facts with one
+    ``topic`` are one thing.
 
     ``bars`` is what it makes impossible to say: "nothing", "growth" (that the other side's own
     growth is its kernel's), "scaling" or "all"; ``why`` says so, as a clause.
@@ -173,22 +181,29 @@ class ConfounderView(_Part):
     other: str
     bars: Bars
     why: str
+    topic: str = ""
 
 
 class Told(_Part):
     """The effect that a verdict's sentence tells: at so many threads, with the interval that it
-    rests on (its own, or the one that holds for all thread counts at once)."""
+    rests on (its own, or the one that holds for all thread counts at once). ``n_processes`` is
+    of the side that has fewer."""
 
     threads: int
     value: float
     low: float | None
     high: float | None
+    n_processes: int = 0
 
 
 class VerdictView(_Part):
     """What the effects of a pair let one say, at the least number of threads (``level``) and
     of growth (``scaling``); a reason is "" where it can be told.
-    ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each."""
+    ``level_badge`` and ``scaling_badge`` are the verdict or its reason in three words.
+    ``level_told`` and ``scaling_told`` are the numbers that the sentence gives for each.
+    ``opening`` stands before the sentence where kernel and virtualization changed at once, and
+    ``instead`` says what to measure to tell them apart. ``setting`` says whether the sides
+    ran on one machine, and in turns."""
 
     workload: str
     params: str
@@ -197,15 +212,20 @@ class VerdictView(_Part):
     subject: Subject
     level: Call
     level_reason: str
+    level_badge: str = ""
     level_told: Told
     scaling: Call
     scaling_reason: str
+    scaling_badge: str = ""
     scaling_told: Told | None
     margin: float
     functional: bool
     simulated: bool
     headline: str
+    opening: str = ""
     sentence: str
+    instead: list[str] = []
+    setting: str = ""
     notes: list[str]
 
 
@@ -223,6 +243,16 @@ class PairView(_Part):
     points: list[EffectPoint]
     warnings: list[str]
     confounders: list[ConfounderView]
+
+    @property
+    def differences(self) -> list[Thing[ConfounderView]]:
+        """What else differs, each thing once."""
+        return things(self.confounders)
+
+    @property
+    def differing(self) -> str:
+        """How many things differ, and how many of them bar a verdict."""
+        return tally(self.differences)
 
     @property
     def title(self) -> str:
@@ -272,12 +302,24 @@ class SeedSeries(_Part):
     points: list[SeedSeriesPoint]
 
 
+class ParameterView(_Part):
+    """A parameter of a workload: the values that were measured, and what it means."""
+
+    name: str
+    values: list[str]
+    meaning: str
+
+
 class Section(_Part):
-    """One workload as it was asked for."""
+    """One workload as it was asked for. ``oversubscribed`` says where there were more threads
+    than CPUs."""
 
     workload: str
     unit: str
     question: str
+    description: str = ""
+    parameters: list[ParameterView] = []
+    oversubscribed: list[str] = []
     common_params: str
     threads: list[int]
     series: list[Series]
@@ -290,16 +332,25 @@ class Section(_Part):
         """Whether a time stands with an interval; imported ones never do."""
         return any(point.time.low is not None for one in self.series for point in one.points)
 
+    @property
+    def any_wide(self) -> bool:
+        """Whether an interval is so wide that its ends are shown."""
+        shown = [x for one in self.series for p in one.points for x in (p.time, p.growth) if x]
+        shown += [x for pair in self.pairs for p in pair.points for x in p.growths if x]
+        return any((x.half_width or 0) > WIDE for x in shown)
+
 
 class FactRow(_Part):
     """One fact of all targets, in the order of ``ReportModel.targets``; "" is unknown.
 
-    ``state`` says whether the targets differ; ``minor`` is what few readers look for.
+    ``state`` says whether the targets differ; ``counted`` that it is of what else differs
+    between the two sides of a pair; ``minor`` is what few readers look for.
     """
 
     key: str
     values: list[str]
     state: FactState
+    counted: bool = False
     minor: bool
 
 
@@ -353,8 +404,8 @@ class DesignView(_Part):
 
 class RunView(_Part):
     """A run that the report is made of. ``label`` marks its targets ("baseline", "new"), "" where
-    they keep their names; ``commands`` repeat it; ``imported`` says from where, "" of a run that
-    labctl measured."""
+    they keep their names; ``commands`` repeat it with ``lab_file``, "" where the journal has
+    none; ``imported`` says from where, "" of a run that labctl measured."""
 
     run: str
     label: str
@@ -364,6 +415,7 @@ class RunView(_Part):
     imported: str = ""
     design: DesignView
     commands: list[str]
+    lab_file: str = ""
 
 
 class ReportModel(_Part):
@@ -391,6 +443,11 @@ class ReportModel(_Part):
     def no_pairs(self) -> str:
         """What is said where there is no verdict."""
         return NO_CHANGES if self.compared else NO_PAIRS
+
+    def same_lab(self, run: RunView) -> RunView | None:
+        """The first run before ``run`` that has the same lab file, which is shown once."""
+        before = self.runs[: self.runs.index(run)]
+        return next((one for one in before if one.lab_file and one.lab_file == run.lab_file), None)
 
     def target(self, name: str) -> TargetView:
         """The target called ``name``."""

@@ -11,6 +11,7 @@ from labctl.observe.facts import Facts as ObservedFacts
 from labctl.observe.noise import noise_checks
 from labctl.report.facts import Facts, changed_facts
 from labctl.report.model import Section
+from labctl.stats.estimate import ONE_BOOT
 from labctl.stats.steady import State
 from labctl.sweep import aggregate
 from labctl.sweep.records import FactsRecord
@@ -86,12 +87,15 @@ def _fewer_boots(run: Run) -> list[str]:
 
 
 def _warnings(run: Run) -> list[str]:
-    """The estimates' own warnings, each once, with the targets that it concerns."""
+    """The estimates' own warnings, each once, with the targets that it concerns. That a side
+    of a pair had one boot is said beside its verdict."""
+    compared = {name for c in run.comparisons for name in (c.pair.one, c.pair.other)}
     found: dict[str, dict[str, None]] = {}
     for curve in run.curves:
         for time in curve.times.values():
             for warning in time.warnings:
-                found.setdefault(warning, {})[curve.target] = None
+                if warning != ONE_BOOT or curve.target not in compared:
+                    found.setdefault(warning, {})[curve.target] = None
     return [f"{warning} ({', '.join(names)})" for warning, names in found.items()]
 
 

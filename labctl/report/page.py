@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from labctl import paths
+from labctl.analysis.badges import LEGEND
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.report import glance
@@ -58,6 +59,7 @@ def render_page(model: ReportModel) -> str:
         report=model,
         question=_question(model),
         verdicts=verdicts,
+        badges=_legend(model),
         sections=sections,
         colours={target.name: colour_of(i) for i, target in enumerate(model.targets)},
         functional=FUNCTIONAL,
@@ -88,6 +90,12 @@ def _question(model: ReportModel) -> str:
     if subjects:
         return "Is it the kernel, or is it the virtualization?"
     return "What was measured"
+
+
+def _legend(model: ReportModel) -> dict[str, str]:
+    """What the reasons mean that stand on the cards."""
+    shown = [effect.badge for verdict in model.verdicts for effect in glance.effects(verdict)]
+    return {text: told for text, told in LEGEND.items() if any(text in badge for badge in shown)}
 
 
 class _Figures:
@@ -133,7 +141,6 @@ def _verdicts(model: ReportModel, figures: _Figures) -> list[dict[str, Any]]:
                     "id": figures.add(glance.figure_of(model, pair.verdict, look)),
                     "effects": glance.effects(pair.verdict),
                     "base": pair.points[0].threads,
-                    "barred": sum(row.bars in ("all", "scaling") for row in pair.confounders),
                 }
             )
     return found

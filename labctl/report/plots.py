@@ -24,7 +24,15 @@ from labctl.report.model import (
 )
 from labctl.report.palette import Look, looks, pair_look, seed_look
 from labctl.report.panels import Panel
-from labctl.report.values import TENTHS, by_threads, quantile, survival, switches_cell, tenths
+from labctl.report.values import (
+    TENTHS,
+    by_threads,
+    not_shown,
+    quantile,
+    survival,
+    switches_cell,
+    tenths,
+)
 from labctl.stats import Estimate
 
 _MOST_DOTS = 3000  # single processes in one figure
@@ -124,9 +132,6 @@ class _Plots:
         if any(_n_boots(one) > 1 for one, *_ in self.each):
             caption += "Hollow: each boot. "
         caption += f"Dots: {'single processes' if every <= 1 else f'one process in {every}'}."
-        own = [one for one, *_ in self.each if not self._imported(one)]
-        if alone := [one.target for one in own if _n_boots(one) == 1]:
-            caption += f" One boot, so nothing is known of other boots: {', '.join(alone)}."
         if imported := [one.target for one, *_ in self.each if self._imported(one)]:
             caption += f" Imported, one number a cell and no interval: {', '.join(imported)}."
         if self.seeds:
@@ -307,8 +312,8 @@ class _Plots:
         rows = [[self.label(one), *tenths(one.timeline, last)] for one, *_ in each_series]
         plot = self._plot(
             "Samples in the order taken",
-            f"{shown} A slope is drift, a step a disturbance; in a random order both fall on all "
-            "cells alike.",
+            f"{shown}{not_shown(self.model)} A slope is drift, a step a disturbance; in a random "
+            "order both fall on all cells alike.",
             canvas,
             [f"{row[0]}: first tenth {row[1]}, last tenth {row[-1]}" for row in rows],
             ["mean, by tenths of the run", *(str(part + 1) for part in range(TENTHS))],

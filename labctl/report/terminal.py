@@ -32,7 +32,7 @@ from labctl.report.model import (
 )
 from labctl.report.palette import looks
 from labctl.report.panels import panels
-from labctl.report.words import exclusions, law
+from labctl.report.words import exclusions, law, narrower
 
 _LABEL_WIDTH = 24
 _NARROW, _NARROW_LABEL_WIDTH = 64, 16  # below so many columns, for the numbers' sake
@@ -69,8 +69,11 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
     yield _line("\nverdicts", "bold cyan")
     for verdict in model.verdicts:
         told = "cannot tell" not in (verdict.level, verdict.scaling)
-        text = Text(verdict.sentence, style="" if told else "yellow")
-        text.append("".join(f" {note}" for note in verdict.notes), style="not bold dim")
+        text = Text(f"{verdict.opening} ".lstrip(), style="bold yellow")
+        text.append(verdict.sentence, style="" if told else "not bold yellow")
+        text.append("".join(f" {one}" for one in verdict.instead), style="not bold default")
+        for note in (verdict.setting, *verdict.notes):
+            text.append(f" {note}", style="not bold dim")
         yield _item(text)
     if not model.verdicts:
         yield _line(model.no_pairs, "dim")
@@ -88,7 +91,12 @@ def _section(
     mean = "geometric mean"
     if section.any_interval:
         mean += f"; ± is half the width of its {model.level:.0%} interval"
+    if section.any_wide:
+        mean += ", in brackets are its ends where that is more than 100%"
     yield _line(mean, "dim italic")
+    if section.oversubscribed:
+        text = f"oversubscribed, more threads than CPUs: {'; '.join(section.oversubscribed)}"
+        yield _line(text, "yellow")
     yield from _charts(model, section, width, ascii_only)
     if len(section.threads) > 1:
         yield _line("\ngrowth: T(N) / T(least number of threads)", "bold cyan")
@@ -247,6 +255,8 @@ def _pair(model: ReportModel, pair: PairView) -> Iterator[RenderableType]:
             f"all N at once; growth: {pair.one} | {pair.other}",
             "dim italic",
         )
+    if text := narrower(pair):
+        yield _line(text, "dim italic")
 
 
 def _amplified(point: EffectPoint) -> list[str]:
@@ -263,10 +273,12 @@ def _warnings(pair: PairView) -> Iterator[RenderableType]:
 
 def _confounders(pair: PairView) -> Iterator[RenderableType]:
     if pair.confounders:
-        yield _line(f"what else differs, {pair.one} | {pair.other}:", "dim")
-        for found in pair.confounders:
-            text = Text(f"{found.key}: {found.one} | {found.other}")
-            text.append(f" ({BARRED[found.bars]})" if BARRED[found.bars] else "", style="yellow")
+        yield _line(f"what else differs, {pair.one} | {pair.other}: {pair.differing}", "dim")
+        for thing in pair.differences:
+            text = Text(thing.name)
+            text.append(f" ({BARRED[thing.bars]})" if BARRED[thing.bars] else "", style="yellow")
+            for label, one, other in thing.values:
+                text.append(f"\n{label}" if label else "").append(f": {one} | {other}")
             yield _item(text)
 
 

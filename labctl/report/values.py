@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from labctl.analysis.words import number, thread_count
-from labctl.report.model import Point, Timeline
+from labctl.analysis.words import listed, number, thread_count
+from labctl.report.model import Point, ReportModel, Timeline
 
 TENTHS = 10
 """Into how many parts of a run its samples over time are summed up."""
@@ -58,3 +58,14 @@ def tenths(line: Timeline, last: float) -> list[str]:
     for order, mean in zip(line.order, line.mean, strict=True):
         found[min(TENTHS - 1, int(order / (last + 1) * TENTHS))].append(math.log(mean))
     return [f"{math.exp(sum(logs) / len(logs)):.3f}" if logs else "–" for logs in found]
+
+
+def not_shown(model: ReportModel) -> str:
+    """What has a place in the order of samples and no point, as a sentence after another."""
+    designs = [run.design for run in model.runs]
+    left_out = ["warm-up batches"] if any(design.warmup for design in designs) else []
+    if any(design.uncounted_samples for design in designs):
+        left_out.append("interrupted or failed attempts")
+    if len(model.sections) > 1:
+        left_out.append("other workloads")
+    return f" Places in the order that have no point: {listed(left_out)}." if left_out else ""

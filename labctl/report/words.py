@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from labctl.analysis import words
 from labctl.analysis.words import number
-from labctl.report.model import DesignView, ScalabilityView, StopView
+from labctl.report.model import DesignView, PairView, ScalabilityView, StopView
+from labctl.stats import Estimate
 
 
 def law(found: ScalabilityView) -> str:
@@ -17,6 +19,32 @@ def law(found: ScalabilityView) -> str:
         f"contention {number(found.contention)}, coherency {number(found.coherency)}, "
         f"greatest throughput at {number(found.peak_threads or 0)} threads, rms {found.rms:.1%}"
     )
+
+
+_CLEARLY = 1.25  # times as wide
+
+
+def narrower(pair: PairView) -> str:
+    """Why A(N) has a narrower interval than a side's growth that it is made of, where it has;
+    else ""."""
+    if not any(_wider(growth, p.amplification) for p in pair.points for growth in p.growths):
+        return ""
+    return (
+        "The interval of A(N) is narrower here than that of one side's growth, of which it is "
+        "made: its spread is estimated from both sides together, and from more measurements less "
+        "has to be allowed for chance."
+    )
+
+
+def _wider(growth: Estimate | None, amplified: Estimate | None) -> bool:
+    """Whether the growth's interval is clearly the wider one, as factors."""
+    if growth is None or amplified is None or not growth.low or not growth.high:
+        return False
+    if not amplified.family_low or not amplified.family_high:
+        return False
+    widths = [math.log(growth.high / growth.low)]
+    widths.append(math.log(amplified.family_high / amplified.family_low))
+    return widths[0] > _CLEARLY * widths[1]
 
 
 _STOPPED = {
@@ -64,6 +92,7 @@ FILTERS: dict[str, Callable[..., object]] = {
     "interval": words.interval,
     "family_interval": words.family_interval,
     "law": law,
+    "narrower": narrower,
     "stops": stops,
     "exclusions": exclusions,
 }

@@ -70,12 +70,12 @@ def judge_level(effects: PairEffects, margin: float, subject: Subject) -> Judgem
     if subject == "change":
         return _judge_change(effects.level, margin)
     base = effects.level.at(effects.base)
-    alone = (_alone(base),)
-    found = standing(alone, margin)
+    own = (alone(base),)
+    found = standing(own, margin)
     if found == "within":
         return Judgement("neither", effects.base)
     if found == "open":
-        return Judgement("cannot tell", effects.base, why_open(alone))
+        return Judgement("cannot tell", effects.base, why_open(own))
     return Judgement(subject, effects.base)
 
 
@@ -140,7 +140,7 @@ def _judge_change(level: Family, margin: float) -> Judgement:
     return Judgement("cannot tell", _most(level, "open"), why_open(level.estimates))
 
 
-def _alone(estimate: Estimate) -> Estimate:
+def alone(estimate: Estimate) -> Estimate:
     """The estimate as a family of one."""
     return replace(estimate, family_low=estimate.low, family_high=estimate.high)
 

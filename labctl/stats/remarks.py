@@ -10,6 +10,7 @@ from labctl.stats.quality import sample_warnings
 from labctl.stats.units import Units
 
 SIDES = ("the first side", "the second side")
+ITS_ONE_BOOT = "has one boot: what is said holds for that boot"
 _SURE = 0.01  # p value at which a correlation is named
 
 
@@ -19,8 +20,8 @@ def remarks_on(
     """Of both sides: one boot, serial correlation, samples that repeat or lie on a grid."""
     found = []
     for name, side, unit in zip(SIDES, sides, units, strict=True):
-        if unit.boots == 1:
-            found.append(f"{name} has one boot: what is said holds for that boot")
+        if unit.boots == 1 and len(unit.values) > 1:  # of one alone nothing is said
+            found.append(f"{name} {ITS_ONE_BOOT}")
         found += [f"{name}: {remark}" for remark in _correlations(side, unit, seed)]
         found += [f"{name}: {remark}" for remark in _samples(side)]
     return tuple(found)

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from labctl.errors import ConfigError, PartialError, UnavailableError
+from labctl.findings import findings
 from labctl.paths import write_atomic
 from labctl.sweep.records import (
     Begin,
@@ -137,7 +138,7 @@ def parse(line: bytes, path: Path, number: int) -> Record:
         raise ConfigError(
             "this line is not a journal record",
             where=f"{path}:{number}",
-            detail=str(error),
+            detail=findings(error),
             hint="the file was edited or is damaged; restore it or remove the line",
         ) from None
 
@@ -161,7 +162,11 @@ def view_of(path: Path, records: Iterable[Record]) -> JournalView:
     records = iter(records)
     header = next(records, None)
     if not isinstance(header, Header):
-        raise ConfigError("the journal does not begin with a header", where=f"{path}:1")
+        raise ConfigError(
+            "the journal does not begin with a whole header",
+            where=f"{path}:1",
+            hint="restore the file, or remove the run's directory",
+        )
     return JournalView(path, header, list(records))
 
 

@@ -206,7 +206,9 @@ class Sample(_Record):
 
 class EndRecord(_Record):
     """An attempt is complete: its samples count. ``program_ns`` is the program's own time,
-    ``total_ns`` what the controller saw; the difference is the lab's overhead."""
+    ``total_ns`` what the controller saw; the difference is the lab's overhead. ``clock_read_ns``
+    is what one reading of the clock took, where the workload times single operations: there each
+    of them holds two."""
 
     type: Literal["end"] = "end"
     time: str
@@ -214,6 +216,7 @@ class EndRecord(_Record):
     attempt: int
     program_ns: int
     total_ns: int
+    clock_read_ns: int | None = None
 
 
 class Failure(_Record):

@@ -6,7 +6,7 @@ import pytest
 
 from labctl.analysis import Run
 from labctl.analysis.quality import quality_of, scalability
-from labctl.analysis.sentences import comparison_warnings
+from labctl.analysis.sentences import comparison_warnings, verdict_notes
 from labctl.report import build_report
 from labctl.report.terminal import plain_lines, render
 from labctl.report.words import law
@@ -78,8 +78,10 @@ def test_the_report_says_the_law_or_why_not():
     assert "scalability law, metal: contention 0.05" in text
 
 
-def test_remarks_on_a_pairs_data_name_its_sides():
+def test_remarks_on_a_pairs_data_name_its_sides_and_one_boot_is_said_once():
     sides = {"metal": Made({1: 2.0}, METAL, boots=1), "linux": Made({1: 2.0}, GUEST, "vm")}
-    (comparison,) = Run(records(sides)).comparisons
-    assert "metal has one boot: what is said holds for that boot" in comparison_warnings(comparison)
-    assert not any("side has" in text for text in comparison_warnings(comparison))
+    (comparison,) = Run(records(sides, noise=0.0)).comparisons
+    warnings = comparison_warnings(comparison)
+    assert any(text.startswith("metal: more than half of the samples") for text in warnings)
+    assert not any("side has" in text or "one boot" in text for text in warnings)
+    assert "It holds for the one boot of metal that was measured." in verdict_notes(comparison)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from labctl.analysis import Run, compare_runs
@@ -49,9 +51,16 @@ def test_what_is_called(guest, metal, calls):
 def test_one_sentence_with_its_numbers():
     text = verdict_sentence(only(times(1.9, GROWS), FLAT))
     assert text.startswith("linux / metal, kqtest: virtualization: a message takes 1.9")
-    assert " times as long in linux as on metal at 1 thread [1." in text
+    assert " times as long in linux as on metal at 1 thread [95%: 1." in text
     assert "and growth from 1 to 16 threads is 2.1" in text
     assert text.endswith("-fold on metal).") and "\n" not in text
+
+
+def test_the_level_of_the_intervals_is_said_once_and_not_of_none():
+    text = verdict_sentence(only(times(1.9, AMPLIFIED), GROWS))
+    assert text.count("95%") == 1 and len(re.findall(r"\[[\d.]+, [\d.]+\]", text)) >= 1
+    alone = verdict_sentence(only(FLAT, FLAT, boots=1, rounds=1))
+    assert "[no interval]" in alone and "95%" not in alone
 
 
 def test_two_calls_are_both_named():
@@ -190,7 +199,7 @@ def test_many_differences_are_counted():
     (note,) = verdict_notes(
         only(FLAT, FLAT, guest_facts=GUEST | more, pairs=[{"guest": "linux", "metal": "metal"}])
     )
-    assert note.startswith("What else differs: compiler, libc, ")
+    assert note.startswith("What else differs, 8 things: compiler, libc, ")
     assert note.endswith("and 2 more.")
 
 

@@ -40,7 +40,10 @@ def hostile_model():
         "skipped": [HOSTILE],
         "workloads": ["kqtest" + HOSTILE],
         "targets": {name + HOSTILE: kind for name, kind in header.targets.items()},
-        "lab": {"pairs": [{"guest": "linux" + HOSTILE, "metal": "metal" + HOSTILE}]},
+        "lab": {
+            "targets": {"linux" + HOSTILE: {"kind": HOSTILE, "image": HOSTILE}},
+            "pairs": [{"guest": "linux" + HOSTILE, "metal": "metal" + HOSTILE}],
+        },
         "executions": [e.model_copy(update={"cell": rename(e.cell)}) for e in header.executions],
     }
     records = make_records(header, trouble=True)
@@ -243,7 +246,7 @@ def test_a_verdict_is_given_with_the_numbers_of_its_sentence(model, html):
         assert verdict.sentence in text
         for told in (verdict.level_told, verdict.scaling_told):
             bracket = f"[{number(told.low)}, {number(told.high)}]"
-            assert bracket in verdict.sentence
+            assert bracket in verdict.sentence.replace("[95%: ", "[")
             assert f"{number(told.low)} to {number(told.high)}" in text
 
 

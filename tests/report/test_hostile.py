@@ -67,7 +67,7 @@ def hostile_report(text: str) -> ReportModel:
     changes = {
         "executions": executions,
         "targets": {named(name): kind for name, kind in header.targets.items()},
-        "lab": {"pairs": [pair]},
+        "lab": {"pairs": [pair], "targets": {named("linux"): {"kind": "vm", "image": text}}},
         "skipped": [text],
     }
     records = make_records(header)
@@ -129,6 +129,9 @@ def test_commands_in_markdown_stay_in_their_block(hostile: ReportModel) -> None:
         for command in run.commands:
             assert f"\n    {command}\n" in block
             assert "\n" not in command
+        assert run.lab_file
+        for line in run.lab_file.split("\n"):
+            assert f"\n    {line}\n" in block
 
 
 def test_in_csv(hostile: ReportModel) -> None:

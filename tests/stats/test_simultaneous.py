@@ -89,3 +89,17 @@ def test_welch_of_two_groups_has_satterthwaites_freedom():
         test = reference.ttest_ind(one[:, column], other[:, column], equal_var=False)
         assert found.freedom[column] == pytest.approx(test.df)
         assert found.half[column] == pytest.approx(np.diff(test.confidence_interval())[0] / 2)
+
+
+def test_of_few_units_a_difference_may_be_narrower_than_its_parts_and_holds_the_truth():
+    """docs/method.md, "Few units"."""
+    rng = np.random.default_rng(5)
+    held, narrower, experiments = 0, 0, 400
+    for _ in range(experiments):
+        one, other = rng.standard_normal((2, 2, 1))
+        both = intervals([Group(one), Group(other, -1.0)], level=0.95, seed=1, draws=10)
+        alone = intervals([Group(other)], level=0.95, seed=1, draws=10)
+        held += abs(both.value[0]) <= both.half[0]
+        narrower += both.family_half[0] < alone.half[0]
+    assert held >= 0.94 * experiments
+    assert narrower > experiments / 2
