@@ -47,10 +47,11 @@ benchmark:
 	.venv/bin/python benchmarks/eptest_cost.py
 	.venv/bin/python benchmarks/report_speed.py
 
-# Are the statistics true? Simulated experiments; the tables go into docs/method.md.
+# Are the statistics true? Simulated experiments; the tables go into docs/method.md and sweeps.md.
 truth:
 	@tools/setup run
 	.venv/bin/python benchmarks/truth.py --write docs/method.md
+	.venv/bin/python benchmarks/adaptive.py --write docs/sweeps.md
 
 # Is this machine called different from itself? Some minutes of measuring; a row in docs/method.md.
 aa:

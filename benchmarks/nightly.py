@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from marked import put
 
 from labctl.nightly.asked import NIGHTLY
 from labctl.nightly.gate import Seen, stand
 from labctl.nightly.night import again_design
-from labctl.paths import write_atomic
 from labctl.sim import field
 from labctl.sim.experiment import as_nested, planned_hours
 from labctl.sim.model import SimulatedMachine
@@ -41,7 +41,6 @@ from labctl.sweep.plan import Design
 BASELINES, NIGHTS, GROUPS = 20, 10, 6
 THREADS = (1, 2, 4, 8)
 DRAWS = 1000  # for simultaneous intervals; a night takes more, which changes no share
-MARKS = ("<!-- nightly -->", "<!-- /nightly -->")
 HEADING = (
     "| machine | boots x rounds | first look alone, unchanged | **false alarm, unchanged** | "
     "+10 % (the margin) | +12 % | +15 % | +20 % |\n|---|---|---|---|---|---|---|---|\n"
@@ -183,9 +182,7 @@ def main(arguments: list[str]) -> int:
         print(row, end="", flush=True)
         table += row
     if asked.write:
-        before, _, rest = asked.write.read_text().partition(MARKS[0])
-        _, _, after = rest.partition(MARKS[1])
-        write_atomic(asked.write, f"{before}{MARKS[0]}\n{table}{MARKS[1]}{after}")
+        put(asked.write, "nightly", table)
     return 0
 
 

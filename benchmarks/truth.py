@@ -21,12 +21,12 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from marked import put
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy import stats as scipy_stats
 from truth_settings import ALIKE, CHANGES, COVERAGE, POWER, Setting
 
-from labctl.paths import write_atomic
 from labctl.sim.experiment import Experiments, ascending_hours, planned_hours
 from labctl.stats import Family, PairEffects, pair_effects
 from labctl.stats.estimate import Estimate
@@ -39,7 +39,6 @@ DRAWS = 1000  # for simultaneous intervals; a run takes more, which changes no s
 _CHUNK = 50
 _FIRST_SEED = {"coverage": 1_000_000, "alike": 2_000_000, "power": 3_000_000, "change": 4_000_000}
 SLOWER = (1.15, 1.2)
-MARKS = ("<!-- truth -->", "<!-- /truth -->")
 DIFFERENT = ("virtualization", "both")
 
 Counts = dict[str, float]
@@ -232,16 +231,6 @@ def _as_coverage(share: float) -> str:
     return f"{share:.1f}" if 93 <= round(share, 1) <= 97 else f"**{share:.1f}**"
 
 
-def write(path: Path, text: str) -> None:
-    """Put ``text`` between the marks of a document."""
-    document = path.read_text()
-    before, mark, rest = document.partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    if not mark or not end:
-        raise SystemExit(f"{path} lacks {' ... '.join(MARKS)}")
-    write_atomic(path, f"{before}{mark}\n{text}\n{end}{after}")
-
-
 def main() -> int:
     """Run, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
@@ -255,7 +244,7 @@ def main() -> int:
     print(text)
     print(f"{time.monotonic() - begun:.0f} s", file=sys.stderr)
     if options.write:
-        write(options.write, text)
+        put(options.write, "truth", text)
     return 0
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import platformdirs
@@ -73,6 +74,34 @@ def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_directory(path: Path, option: str = "") -> None:
+    """See that files can be made in a directory, which may itself be yet to be made.
+
+    Args:
+        option: which one named it, for the error.
+
+    Raises:
+        ConfigError: something else is in its place, or it may not be written to.
+    """
+    shown = f"{option} {path}" if option else str(path)
+    try:
+        there = next(place for place in (path, *path.parents) if os.path.lexists(place))
+        if not there.is_dir():
+            raise ConfigError(
+                "this is no directory" if there == path else f"{there} is no directory",
+                where=shown,
+                hint="name another, or move away what is there",
+            )
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError:
+        raise ConfigError(
+            "no file can be made in this directory",
+            where=shown,
+            hint="name another, or make it writable for this user",
+        ) from None
 
 
 def _made(path: Path, mode: int = 0o777) -> Path:

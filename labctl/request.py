@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labctl.images.catalogue import Recipe
-from labctl.lab import Lab, LocalSpec, SimSpec, VMSpec
+from labctl.lab import Lab, LocalSpec, SimSpec, SSHSpec, VMSpec
 from labctl.machines import make_target
-from labctl.sweep.plan import Design, Plan, TargetInfo, make_plan
+from labctl.sweep.plan import Design, Plan, TargetInfo, check_words, make_plan
 from labctl.sweep.price import Prices, longest, prices_by_machine
 from labctl.sweep.records import CalibrationRecord, Goal
 from labctl.targets.base import Target
@@ -90,6 +90,19 @@ def preview(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> Prev
     prices = Prices(reboot_seconds(lab, machines))
     by_machine = prices_by_machine(plan.executions, machines, plan.design, prices)
     return Preview(plan, longest(by_machine), machines)
+
+
+def check(lab: Lab, request: Request, catalogue: Mapping[str, Recipe]) -> None:
+    """See that a request makes sense before a machine is touched: all of it where the lab file
+    says what the targets run, else its words.
+
+    Raises:
+        ConfigError: as ``make_plan``.
+    """
+    if any(isinstance(lab.targets[name], SSHSpec) for name in request.targets):
+        check_words(request.workloads, request.params, load_workloads())
+    else:
+        preview(lab, request, catalogue)
 
 
 def system_of(target: Target) -> str:

@@ -25,10 +25,11 @@ from labctl.errors import (
 )
 from labctl.identity import check_same, facts_of, identity_of
 from labctl.images.catalogue import Recipe
-from labctl.lab import Lab, SSHSpec
+from labctl.lab import Lab
 from labctl.request import (
     Preview,
     Request,
+    check,
     new_seed,
     one_boot_notices,
     plan_of,
@@ -42,7 +43,7 @@ from labctl.sweep.plan import TargetInfo
 from labctl.sweep.price import Prices, longest, prices_by_machine
 from labctl.sweep.records import Execution, Header, Note, PhaseRecord
 from labctl.sweep.runner import Event, Outcome, Runner
-from labctl.sweep.runs import find_run
+from labctl.sweep.runs import check_results, find_run
 from labctl.targets.base import Target
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
@@ -146,8 +147,8 @@ def start(
         UnavailableError: no target answers, or one that was named does not.
     """
     known = load_workloads()
-    if not any(isinstance(lab.targets[name], SSHSpec) for name in request.targets):
-        preview(lab, request, catalogue)  # a wrong request fails before machines are touched
+    check(lab, request, catalogue)
+    check_results(lab.results_dir)
     targets, missing = _connect(lab, request.targets, catalogue, progress)
     if missing and request.named:
         for target in targets.values():

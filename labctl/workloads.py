@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from labctl import paths
 from labctl.errors import ConfigError, MeasurementError
+from labctl.findings import findings
 
 ParamValue = str | int
 
@@ -93,7 +94,7 @@ def load_workloads(directory: Path | None = None) -> dict[str, Workload]:
             raise ConfigError(
                 "this workload's manifest is not valid",
                 where=str(manifest),
-                detail=str(error),
+                detail=findings(error) if isinstance(error, ValidationError) else str(error),
                 hint="docs/workloads.md lists the keys",
             ) from error
         found[workload.name] = workload
@@ -149,6 +150,7 @@ class Start(_Line):
     unit: str
     clock: str
     clock_res_ns: int
+    clock_read_ns: int | None = None
 
 
 class Calibration(_Line):
@@ -209,6 +211,6 @@ def parse_line(line: str) -> Capabilities | Start | Calibration | Batch | End:
     except ValidationError as error:
         raise MeasurementError(
             "the workload printed a line that is not of the batch protocol",
-            detail=f"{line[:400]}\n{error}",
+            detail=f"{line[:400]}\n{findings(error)}",
             hint="deploy again with `labctl deploy --force`",
         ) from error

@@ -72,7 +72,8 @@ def curves_of(samples: pd.DataFrame, header: Header) -> list[Curve]:
     """
     keys = ["workload", "target", "program", "params"]
     rows = aggregate.counted(samples, [*keys, "threads", *aggregate.NESTED])
-    cells = [execution.cell for execution in header.executions]
+    planned = {execution.cell.key: execution.cell for execution in header.executions}
+    cells = planned.values()
     params = {aggregate.params_text(cell.params): cell.params for cell in cells}
     targets = [*header.targets, *sorted({cell.target for cell in cells})]
     workloads = list(dict.fromkeys([*header.workloads, *rows["workload"]]))

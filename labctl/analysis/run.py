@@ -23,7 +23,7 @@ from labctl.stats.judge import MARGIN
 from labctl.sweep import aggregate
 from labctl.sweep.histograms import CellKey, Histogram, read_histograms
 from labctl.sweep.journal import JOURNAL
-from labctl.sweep.records import FactsRecord, Header, Record
+from labctl.sweep.records import FactsRecord, Header, Record, of_kind
 from labctl.workloads import ParamValue, Workload
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Run:
     @cached_property
     def told(self) -> list[FactsRecord]:
         """What the targets told of themselves, in the order of the journal."""
-        return [record for record in self.records if isinstance(record, FactsRecord)]
+        return of_kind(self.records, FactsRecord)
 
     @cached_property
     def sides(self) -> dict[str, Side]:

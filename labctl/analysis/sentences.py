@@ -278,6 +278,8 @@ def _most(texts: Sequence[str]) -> list[str]:
 def _differing(c: Comparison) -> list[str]:
     """Names of all that differs, what bars most first; of a change, from what to what."""
     found = things(c.confounders)
+    if c.pair.subject == "change":  # what neither run told is not known to have changed
+        found = [thing for thing in found if any(x.one != x.other for x in thing.rows)]
     names = [thing.name for thing in found]
     if c.pair.subject == "change":
         names = [f"{thing.name}{_became(thing.rows)}" for thing in found]

@@ -71,12 +71,12 @@ class Comparison:
         return boots[0] == boots[1] and not others and not first.startswith(PLANNED_BOOT)
 
     def one_boot(self) -> list[str]:
-        """Names of the sides that were measured in one boot."""
+        """Names of the sides that were measured in one boot; of imported ones it is not known."""
         sides = ((self.one, self.one_curve), (self.other, self.other_curve))
         return [
             side.name
             for side, curve in sides
-            if max(cell.n_boots for cell in curve.cells.values()) == 1
+            if not side.role.imported and max(cell.n_boots for cell in curve.cells.values()) == 1
         ]
 
 
@@ -95,7 +95,7 @@ def compare(
             curve.program,
             curve.params_text,
             effects.base,
-            {n: curve.ops(n) for n in effects.level.threads},
+            {} if side.role.imported else {n: curve.ops(n) for n in effects.level.threads},
             side.sources.get(curve.program, ""),
         )
         for side, curve in zip(sides, curves, strict=True)

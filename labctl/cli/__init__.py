@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import gc
 import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from labctl.errors import ConfigError, InterruptedByUser, LabctlError, UnavailableError
 
@@ -25,7 +27,9 @@ def main() -> None:
     gc.set_threshold(
         50_000, 20, 20
     )  # modules and records live to the end: look through them rarely
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # nor look through them once more at the end, which is a fifth of a second
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -46,14 +50,15 @@ def run(arguments: list[str]) -> int:
         show,
         sweeps,
     )
-    from labctl.cli.app import State, app
+    from labctl.cli.app import OF_ALL_VERBS, State, app
 
     # Typer brings its own copy of click in newer versions; this is that one's base error.
     usage_error: type[Exception] = next(
         c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
     )
     state = State()
-    command = typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
+    _take_everywhere([p for p in command.params if p.name in OF_ALL_VERBS], command)
     try:
         result = command.main(
             arguments,
@@ -85,6 +90,20 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         text = f"this is a defect of labctl: {type(error).__name__}: {error}"
         return _unexpected(state, LabctlError(text, hint="labctl --traceback ... shows where"))
+
+
+def _take_everywhere(options: Sequence[Any], group: Any) -> None:
+    """Let options that stand before the verb stand behind it as well, in each of a group's
+    verbs; there they are not in its help."""
+    from labctl.cli.app import set_output
+
+    for verb in group.commands.values():
+        for option in options:
+            twin = copy.copy(option)
+            twin.callback, twin.expose_value, twin.hidden = set_output, False, True
+            verb.params.append(twin)
+        if hasattr(verb, "commands"):
+            _take_everywhere(options, verb)
 
 
 _ELSEWHERE = "XDG_CACHE_HOME and XDG_STATE_HOME move labctl's own directories"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -90,6 +90,19 @@ def complete_targets(incomplete: str) -> list[str]:
         return []
 
 
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line, rather than in the environment or nowhere."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def given_path(text: str) -> Path:
+    """A path that is written to, as an option's value."""
+    if text.strip() in ("", "-"):
+        raise typer.BadParameter(f"{text!r} names no file; name one")
+    return Path(text)
+
+
 def _use_file(context: typer.Context, value: Path | None) -> Path | None:
     found = context.find_object(State)
     if found is not None and value is not None:
@@ -156,6 +169,16 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+OF_ALL_VERBS = ("quiet", "verbose", "traceback")
+"""Options that may stand before the verb or behind it."""
+
+
+def set_output(context: typer.Context, option: Any, value: bool) -> None:
+    """Take one of ``OF_ALL_VERBS`` that stands behind the verb."""
+    if value:
+        setattr(state(context).output, option.name, True)
+
+
 @app.callback()
 def common(
     context: typer.Context,
@@ -169,7 +192,7 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the verb."""
+    """Options of labctl itself."""
     found = state(context)
     found.output.quiet = quiet
     found.output.verbose = verbose

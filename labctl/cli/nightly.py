@@ -11,7 +11,16 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from labctl.cli.app import Json, LabFile, State, app, complete_workloads, state
+from labctl.cli.app import (
+    Json,
+    LabFile,
+    State,
+    app,
+    complete_workloads,
+    given_path,
+    state,
+    was_given,
+)
 from labctl.cli.asked import Asked
 from labctl.errors import ConfigError, LabctlError, MeasurementError, PartialError
 
@@ -63,7 +72,9 @@ def nightly(
     ] = None,
     directory: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where reports go [default: results/nightly]."),
+        typer.Option(
+            metavar="DIR", parser=given_path, help="Where reports go [default: results/nightly]."
+        ),
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=86_400, help="Seconds a process may take.")
@@ -143,10 +154,7 @@ def _listed(values: tuple[object, ...] | None) -> str | None:
 
 def _refuse_with_accept(context: typer.Context) -> None:
     for name in context.params:
-        source = context.get_parameter_source(name)
-        if name in ("accept", "directory", "json", "file") or source is None:
-            continue
-        if source.name == "COMMANDLINE":
+        if name not in ("accept", "directory", "json", "file") and was_given(context, name):
             raise ConfigError(
                 f"nothing is measured; {name.replace('_', '-')} says nothing",
                 where="--accept",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from labctl.cli.app import Json, LabFile, app, state
+from labctl.cli.app import Json, LabFile, app, given_path, state, was_given
 from labctl.errors import ConfigError
 from labctl.report.forms import Figures, Forms
 
@@ -16,17 +16,25 @@ if TYPE_CHECKING:
     from labctl.report.model import ReportModel
 
 Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Page [default: in the run's directory].")
+    Path | None,
+    typer.Option(metavar="FILE", parser=given_path, help="Page [default: in the run's directory]."),
 ]
 Markdown = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Markdown, its figures beside it: for mail, pull requests."),
+    typer.Option(
+        metavar="FILE",
+        parser=given_path,
+        help="Markdown, its figures beside it: for mail, pull requests.",
+    ),
 ]
 FiguresAs = Annotated[
     Figures, typer.Option("--figures", help="Format of the figures beside the Markdown.")
 ]
 Csv = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE", help="One row a cell, for other programs.")
+    Path | None,
+    typer.Option(
+        "--csv", metavar="FILE", parser=given_path, help="One row a cell, for other programs."
+    ),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
@@ -69,7 +77,7 @@ def report(
             hint="labctl runs lists all of them",
         )
     forms = Forms(html or directory / "report.html", markdown, figures, csv)
-    forms.check()
+    _check(context, forms)
     opened = analysis.open_run(directory)
     with ThreadPoolExecutor(1) as pool:  # Arrow writes while the statistics are made
         parquet = pool.submit(write_parquet, directory, opened.samples)
@@ -114,9 +122,18 @@ def compare(
         )
     page = directories[1] / f"compare-{directories[0].name}.html"
     forms = Forms(html or page, markdown, figures, csv)
-    forms.check()
+    _check(context, forms)
     change = analysis.compare_runs(*(analysis.open_run(path) for path in directories))
     _show(context, build_report(change, workloads=load_workloads()), forms, json, open_page)
+
+
+def _check(context: typer.Context, forms: Forms) -> None:
+    """The options of forms, before anything is computed."""
+    if forms.markdown is None and was_given(context, "figures"):
+        raise ConfigError(
+            "figures stand beside a Markdown file", where="--figures", hint="add --markdown FILE"
+        )
+    forms.check()
 
 
 def _show(

@@ -12,6 +12,8 @@ from labctl.cli.app import Json, LabFile, Yes, app, confirm, state
 from labctl.cli.output import size
 from labctl.errors import ConfigError
 
+MOST_DAYS = 36_500
+
 runs_app = typer.Typer(rich_markup_mode="markdown")
 app.add_typer(runs_app, name="runs")
 
@@ -64,7 +66,8 @@ def prune(
         int | None, typer.Option(min=0, metavar="N", help="So many of the latest stay.")
     ] = None,
     older_than: Annotated[
-        float | None, typer.Option(min=0, metavar="DAYS", help="Only older ones go.")
+        float | None,
+        typer.Option(min=0, max=MOST_DAYS, metavar="DAYS", help="Only older ones go."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go.")] = False,
     yes: Yes = False,
@@ -78,7 +81,6 @@ def prune(
     """
     from datetime import UTC, datetime, timedelta
 
-    from labctl.nightly.asked import directory_of
     from labctl.nightly.kept import kept_runs
     from labctl.sweep.prune import choose, is_written, remove, sweep_up
     from labctl.sweep.runs import list_runs
@@ -90,7 +92,7 @@ def prune(
     found = state(context)
     results = found.lab.results_dir
     rows = list_runs(results)
-    needed = kept_runs(found.lab, directory_of(found.lab, None))
+    needed = kept_runs(found.lab, [row.run for row in rows])
     needed |= {
         row.run: "it is being measured"
         for row in rows

@@ -14,6 +14,7 @@ from labctl.cli.app import (
     Targets,
     app,
     state,
+    was_given,
 )
 from labctl.cli.asked import Asked, asks
 from labctl.cli.lab import finish
@@ -112,8 +113,7 @@ def _refuse_with_resume(context: typer.Context) -> None:
     """A resumed run has its plan: ConfigError if the command line says another."""
     free = {"resume", "retry_failed", "limit", "json", "file"}
     for name in context.params:
-        source = context.get_parameter_source(name)
-        if name not in free and source is not None and source.name == "COMMANDLINE":
+        if name not in free and was_given(context, name):
             raise ConfigError(
                 f"a run that is resumed has its plan; {name.replace('_', '-')} cannot change it",
                 where="--resume",

@@ -16,7 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from labctl import paths
 from labctl.errors import ConfigError
+from labctl.findings import findings
 from labctl.images.builder import get_builder
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built with it
 
 
 class _Model(BaseModel):
@@ -121,7 +124,7 @@ def load_recipes(path: Path) -> list[Recipe]:
             builder refuses.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - both are safe
         if not isinstance(content, dict):
             raise ConfigError("a recipe is a mapping", where=str(path))
         if content.get("name") != path.parent.name:
@@ -146,12 +149,8 @@ def _recipe(content: Mapping[str, Any], path: Path) -> Recipe:
         recipe._directory = path.parent
         get_builder(recipe.builder).check(recipe)
     except ValidationError as error:
-        first, *more = (
-            f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()
-        )
-        raise ConfigError(
-            f"{content.get('name')}: {first}", where=str(path), detail="\n".join(more)
-        ) from None
+        first, _, more = findings(error).partition("\n")
+        raise ConfigError(f"{content.get('name')}: {first}", where=str(path), detail=more) from None
     return recipe
 
 

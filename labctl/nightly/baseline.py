@@ -16,10 +16,12 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from labctl.errors import ConfigError, UnavailableError
+from labctl.findings import findings
 from labctl.paths import write_atomic
 
 BASELINE = "baseline.json"
 LOCK_TIMEOUT_S = 30.0
+_REMEDY = "restore the file; or remove it, and the next night becomes the baseline"
 
 Why = Literal["first", "another system", "its run is gone", "accepted"]
 """Why a run became a baseline: there was none; the target has another kernel or image than
@@ -99,16 +101,20 @@ def read_baseline(results: Path) -> Baseline:
         text = path.read_text()
     except FileNotFoundError:
         return Baseline()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the baseline cannot be read: {error}", where=str(path)) from None
+    except OSError as error:
+        raise ConfigError(
+            f"the baseline cannot be read: {error.strerror}", where=str(path), hint=_REMEDY
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError("this is not a baseline", where=str(path), hint=_REMEDY) from None
     try:
         file = _File.model_validate_json(text)
     except ValidationError as error:
         raise ConfigError(
             "this is not a baseline",
             where=str(path),
-            detail=str(error),
-            hint="restore the file; or remove it, and the next night becomes the baseline",
+            detail=findings(error),
+            hint=_REMEDY,
         ) from None
     found = Baseline()
     found.take(file.references)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +17,11 @@ from labctl.nightly.asked import Asked, Watch
 from labctl.nightly.baseline import changing, read_baseline
 from labctl.nightly.gate import Measured, references
 from labctl.nightly.record import Night, nights, stamp
+from labctl.paths import check_directory
 from labctl.sweep.journal import now
 
+NIGHTLY, AGAIN = "-nightly", "-again"
+"""How the names of a night's runs end."""
 LATEST = "latest"
 """A link beside the nights' directories to the one that was finished last."""
 
@@ -28,7 +32,15 @@ def alone(directory: Path) -> Iterator[None]:
 
     Raises:
         UnavailableError: another labctl is at work in this directory.
+        ConfigError: nights cannot be kept in it.
     """
+    check_directory(directory)
+    if os.path.lexists(directory / LATEST) and not (directory / LATEST).is_symlink():
+        raise ConfigError(
+            "this is the place of the link to the latest night",
+            where=str(directory / LATEST),
+            hint="move away what is there",
+        )
     directory.mkdir(parents=True, exist_ok=True)
     lock = FileLock(directory / ".lock", timeout=0)
     try:
@@ -62,7 +74,9 @@ def begun(asked: Asked) -> Night:
     """A new night."""
     at = datetime.now(UTC)
     name, number = stamp(at), 2
-    while (asked.directory / name).exists() or (asked.lab.results_dir / f"{name}-nightly").exists():
+    while (asked.directory / name).exists() or (
+        asked.lab.results_dir / f"{name}{NIGHTLY}"
+    ).exists():
         name, number = f"{stamp(at)}-{number}", number + 1
     night = Night(
         night=name,
@@ -71,8 +85,8 @@ def begun(asked: Asked) -> Night:
         seed=asked.request.design.seed,
         margin=asked.lab.margin,
         baseline=list(read_baseline(asked.lab.results_dir).references.values()),
-        run=f"{name}-nightly",
-        again=f"{name}-nightly-again",
+        run=f"{name}{NIGHTLY}",
+        again=f"{name}{NIGHTLY}{AGAIN}",
     )
     night.write(asked.directory / name)
     return night
@@ -121,17 +135,17 @@ def accept(lab: Lab, directory: Path) -> Night:
         return night
 
 
-def kept_runs(lab: Lab, directory: Path) -> dict[str, str]:
-    """Runs that must stay, and why: those that the baseline refers to, and the latest night's,
-    which may still be gone on with or accepted.
+def kept_runs(lab: Lab, runs: Sequence[str]) -> dict[str, str]:
+    """Those of a lab's ``runs`` (the oldest first) that must stay, and why: what the baseline
+    refers to, and the latest night's, which may still be gone on with or accepted. Runs of
+    nights are told by their names, since nights may be kept anywhere.
 
     Raises:
-        ConfigError: the baseline or a night's record is damaged.
+        ConfigError: the baseline is damaged.
     """
     kept: dict[str, str] = {}
-    for path in nights(directory)[-1:]:
-        night = Night.read(path)
-        kept |= dict.fromkeys((night.run, night.again), "the latest night's")
+    for run in [run for run in runs if run.endswith(NIGHTLY)][-1:]:
+        kept |= dict.fromkeys((run, f"{run}{AGAIN}"), "the latest night's")
     return kept | dict.fromkeys(read_baseline(lab.results_dir).runs, "the baseline refers to it")
 
 

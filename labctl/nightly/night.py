@@ -36,11 +36,12 @@ from labctl.nightly.gate import (
 )
 from labctl.nightly.kept import alone, begun, give_up, link, opened
 from labctl.nightly.record import Night, Outcome
-from labctl.request import Request, reboot_seconds
+from labctl.request import Request, check, reboot_seconds
 from labctl.session import REBOOT_TIMEOUT_S, Session
 from labctl.sweep.journal import JOURNAL, now, read_journal
 from labctl.sweep.plan import Design
 from labctl.sweep.records import CalibrationRecord
+from labctl.sweep.runs import check_results
 from labctl.targets.base import Target
 from labctl.workloads import load_workloads
 
@@ -55,6 +56,8 @@ def spend(asked: Asked, watch: Watch) -> Night:
         ConfigError: what is asked makes no sense.
         InterruptedByUser: stopped by a signal; another call goes on.
     """
+    check(asked.lab, asked.request, asked.catalogue)
+    check_results(asked.lab.results_dir)
     with alone(asked.directory):
         night = opened(asked, watch)
         try:

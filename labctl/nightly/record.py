@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labctl.analysis.words import number
 from labctl.errors import ConfigError
+from labctl.findings import findings
 from labctl.nightly.baseline import Reference
 from labctl.paths import write_atomic
 
@@ -134,11 +135,12 @@ class Night(_Part):
             return cls.model_validate_json(path.read_text())
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
-        except (ValidationError, ValueError) as error:
+        except ValueError as error:  # pydantic's is one, and so is that of a text not in UTF-8
+            told = findings(error) if isinstance(error, ValidationError) else str(error)
             raise ConfigError(
                 "this is not the record of a night",
                 where=str(path),
-                detail=str(error),
+                detail=told,
                 hint="move the night's directory away",
             ) from None
 

@@ -174,14 +174,16 @@ class Canvas:
         """A curve with the band of its intervals; a whisker where there is but one point.
 
         What has no interval (one sample, numbers that were imported) is drawn without."""
+        from bokeh.models import Segment, VArea
+
         known = [(n, e.low, e.high) for n, e in points if e.low is not None and e.high is not None]
         x, low, high = ([row[column] for row in known] for column in range(3))
         if len(known) > 1:
-            self.figure.varea(x=x, y1=low, y2=high, color=look.colour, fill_alpha=0.18, name=name)
+            band = VArea(fill_color=look.colour, fill_alpha=0.18)
+            self._draw(band, name, x=x, y1=low, y2=high)
         elif known:
-            self.figure.segment(
-                x0=x, y0=low, x1=x, y1=high, color=look.colour, line_width=2, name=name
-            )
+            whisker = Segment(line_color=look.colour, line_width=2)
+            self._draw(whisker, name, x0=x, y0=low, x1=x, y1=high)
         details = [
             f"interval {interval(e)}; from {_counted(e.n_boots, 'boot')}, "
             f"{_counted(e.n_processes, 'process')}, {_counted(e.n_batches, 'batch')}"
@@ -195,14 +197,13 @@ class Canvas:
 
     def cloud(self, points: Sequence[tuple[int, float]], look: Look, name: str) -> None:
         """Small points."""
-        self.figure.scatter(
+        from bokeh.models import Scatter
+
+        self._draw(
+            Scatter(fill_color=look.colour, size=4, fill_alpha=0.35, line_alpha=0),
+            name,
             x=[n for n, _ in points],
             y=[float(f"{value:.5g}") for _, value in points],  # keeps the page small
-            color=look.colour,
-            size=4,
-            fill_alpha=0.35,
-            line_alpha=0,
-            name=name,
         )
 
     def boots(
@@ -229,15 +230,19 @@ class Canvas:
         at: Sequence[float],
     ) -> None:
         """A line down in steps, from a histogram; with markers at the shares ``at``."""
+        from bokeh.models import Step
+
         shown = [(max(time, 1e-3), share) for time, share in points]
-        self.figure.step(
+        self._draw(
+            Step(
+                mode="after",
+                line_color=look.colour,
+                line_dash=look.dash,
+                line_width=look.width,
+            ),
+            name,
             x=[time for time, _ in shown],
             y=[share for _, share in shown],
-            mode="after",
-            color=look.colour,
-            line_dash=look.dash,
-            line_width=look.width,
-            name=name,
         )
         marked = [next((point for point in shown if point[1] <= share), shown[-1]) for share in at]
         self.dots(
@@ -252,20 +257,22 @@ class Canvas:
 
     def timeline(self, line: Timeline, look: Look, name: str) -> None:
         """Samples as dots; where a dot is several, with their least and greatest."""
+        from bokeh.models import Scatter, Segment
+
         if line.each > 1:
-            self.figure.segment(
-                x0=line.order, y0=line.least, x1=line.order, y1=line.greatest,
-                color=look.colour, line_width=1, line_alpha=0.35, name=name,
-            )  # fmt: skip
-        made = self.figure.scatter(
-            x=line.order, y=line.mean, marker=look.marker, color=look.colour, size=4,
-            fill_alpha=0.6, line_alpha=0, name=name,
-        )  # fmt: skip
-        self._pointed.append(made)
+            reach = Segment(line_color=look.colour, line_width=1, line_alpha=0.35)
+            ends = {"x0": line.order, "y0": line.least, "x1": line.order, "y1": line.greatest}
+            self._draw(reach, name, **ends)
+        dots = Scatter(
+            marker=look.marker, fill_color=look.colour, size=4, fill_alpha=0.6, line_alpha=0
+        )
+        self._pointed.append(self._draw(dots, name, x=line.order, y=line.mean))
 
     def level(self, value: float) -> None:
         """A thin line across."""
-        self.figure.hspan(y=[value], line_color=GREY, line_dash="dotted", line_width=1)
+        from bokeh.models import HSpan
+
+        self._draw(HSpan(line_color=GREY, line_dash="dotted", line_width=1), y=[value])
 
     def band(self, low: float, high: float) -> None:
         """A grey band across, behind everything."""
@@ -290,10 +297,11 @@ class Canvas:
         *,
         at: str = "",
     ) -> None:
+        from bokeh.models import Line
+
         x, y = [n for n, _ in points], [value for _, value in points]
-        self.figure.line(
-            x=x, y=y, line_dash=look.dash, line_width=look.width, color=look.colour, name=name
-        )
+        line = Line(line_color=look.colour, line_dash=look.dash, line_width=look.width)
+        self._draw(line, name, x=x, y=y)
         places = [at or _counted(n, "thread") for n in x]
         self.dots(x, y, look, name, label, at=places, detail=details)
 
@@ -311,22 +319,33 @@ class Canvas:
         hollow: bool = False,
     ) -> None:
         """Markers that say what they are where somebody points at them."""
-        from bokeh.models import ColumnDataSource
+        from bokeh.models import Scatter
 
-        columns = {
-            "x": x,
-            "y": y,
+        dots = Scatter(
+            marker=look.marker,
+            size=4 * look.width,
+            line_color=look.colour,
+            fill_color=look.colour,
+            fill_alpha=0.0 if hollow else 1.0,
+        )
+        said = {
             "at": at,
             "shown": shown or [number(value) for value in y],
             "label": [label] * len(x),
             "detail": detail,
         }
-        source = ColumnDataSource({name: list(values) for name, values in columns.items()})
-        dots = self.figure.scatter(
-            "x", "y", source=source, marker=look.marker, size=4 * look.width, color=look.colour,
-            fill_alpha=0.0 if hollow else 1.0, name=name,
-        )  # fmt: skip
-        self._pointed.append(dots)
+        self._pointed.append(self._draw(dots, name, x=x, y=y, **said))
+
+    def _draw(self, glyph: Any, name: str | None = None, **columns: Sequence[Any]) -> Any:
+        """Put a glyph onto the figure, for each row of ``columns``; returns its renderer.
+
+        ``Figure.line`` and its like would make three more of each, for what is selected or
+        muted, which nothing in a report is: most of a figure's cost.
+        """
+        from bokeh.models import ColumnDataSource
+
+        source = ColumnDataSource({key: list(values) for key, values in columns.items()})
+        return self.figure.add_glyph(source, glyph, name=name)
 
 
 def _counted(count: float, what: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from labctl import paths
 from labctl.errors import ConfigError
 from labctl.report.model import ReportModel
 
@@ -31,8 +32,8 @@ class Forms:
         """See that all can be written, before anything is computed.
 
         Raises:
-            ConfigError: a directory is missing or may not be written to, or a name is no
-                regular file's.
+            ConfigError: a directory is missing or may not be written to, a name is no regular
+                file's, or labctl did not write the file that would be replaced.
         """
         named: dict[Path, str] = {}
         for option, path in (
@@ -70,6 +71,15 @@ class Forms:
         return written
 
 
+_MARKS = {
+    "--html": b"<title>labctl report: ",
+    "--markdown": b"\n## Verdicts\n",
+    "--csv": b"workload,program,params,target,run,role,",
+}
+"""What the beginning of each form has, and hardly any other file."""
+_BEGINNING = 1 << 16
+
+
 def _writable(path: Path, option: str) -> None:
     shown = str(path).encode("utf-8", "backslashreplace").decode()
     if shown != str(path):
@@ -78,13 +88,30 @@ def _writable(path: Path, option: str) -> None:
         raise ConfigError(
             "this is not a regular file", where=f"{option} {path}", hint="name a file"
         )
-    if not path.parent.is_dir():
+    if not os.path.lexists(path.parent):
         raise ConfigError(
             "there is no such directory", where=f"{option} {path.parent}", hint="make it"
         )
-    if not os.access(path.parent, os.W_OK):
+    paths.check_directory(path.parent, option)
+    _check_own(path, option)
+
+
+def _check_own(path: Path, option: str) -> None:
+    """A lab file, a journal, a table that was imported: nothing but a report is replaced by one."""
+    try:
+        with path.open("rb") as stream:
+            beginning = stream.read(_BEGINNING)
+    except FileNotFoundError:
+        return
+    except OSError as error:
         raise ConfigError(
-            "this directory cannot be written to",
-            where=f"{option} {path.parent}",
+            f"there is a file that cannot be read: {error.strerror}",
+            where=f"{option} {path}",
             hint="name another",
+        ) from None
+    if beginning and _MARKS[option] not in beginning:
+        raise ConfigError(
+            "there is a file that is no such report, and it is not replaced",
+            where=f"{option} {path}",
+            hint="name another, or remove it",
         )

@@ -54,9 +54,8 @@ def series_of(run: Run, workload: str, known: Mapping[str, Workload]) -> list[Se
     workloads = len({curve.workload for curve in run.curves})
     lines = timelines(run.samples, curves, MOST // workloads)
     made = []
-    for curve, line in zip(curves, lines, strict=True):
+    for curve, line, quality in zip(curves, lines, quality_of(curves), strict=True):
         variant = variant_of(curve, curves)
-        quality = quality_of(curve)
         taken = (workload, curve.target, curve.program, curve.params_text)
         made.append(
             Series(
@@ -147,6 +146,7 @@ def _boots(cell: Nested) -> list[BootPoint]:
 
 def _processes(cell: Nested) -> list[ProcessPoint]:
     boots = np.repeat(np.arange(cell.n_boots), np.diff(cell.boot_starts))
+    names = [plain(name) for name in cell.boots]
     rows = zip(
         np.exp(cell.process_means()).tolist(),
         boots.tolist(),
@@ -155,6 +155,6 @@ def _processes(cell: Nested) -> list[ProcessPoint]:
         strict=True,
     )
     return [
-        ProcessPoint(us_per_op=us, boot=plain(cell.boots[boot]), round=round_, batches=batches)
+        ProcessPoint(us_per_op=us, boot=names[boot], round=round_, batches=batches)
         for us, boot, round_, batches in rows
     ]

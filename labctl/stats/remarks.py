@@ -20,7 +20,7 @@ def remarks_on(
     """Of both sides: one boot, serial correlation, samples that repeat or lie on a grid."""
     found = []
     for name, side, unit in zip(SIDES, sides, units, strict=True):
-        if unit.boots == 1:
+        if unit.boots == 1 and len(unit.values) > 1:  # of one alone nothing is said
             found.append(f"{name} {ITS_ONE_BOOT}")
         found += [f"{name}: {remark}" for remark in _correlations(side, unit, seed)]
         found += [f"{name}: {remark}" for remark in _samples(side)]

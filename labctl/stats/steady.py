@@ -18,6 +18,8 @@ them the sequence of a cell's processes over the rounds can be classified, which
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -68,16 +70,22 @@ class Course:
     steady_from: int | None
 
 
-def classify(logs: Floats) -> Course:
-    """Class of a series of logarithms in the order of time, shape (n,).
+def classify(series: Sequence[Floats]) -> list[Course]:
+    """Class of each series of logarithms in the order of time, shape (n,); n may differ.
 
     A series longer than 2,000 is classified by the means of equal runs of its values.
     """
-    if logs.size < FEWEST:
-        return Course("too short to tell", (), None)
-    run = math.ceil(logs.size / _LONGEST)
-    (starts,) = _change_points(_in_runs(logs[None], run))
-    return _course(logs, [start * run for start in starts])
+    courses = [Course("too short to tell", (), None)] * len(series)
+    by_length: defaultdict[int, list[int]] = defaultdict(list)
+    for place, logs in enumerate(series):
+        if logs.size >= FEWEST:
+            by_length[logs.size].append(place)
+    for length, places in by_length.items():
+        run = math.ceil(length / _LONGEST)
+        found = _change_points(_in_runs(np.array([series[place] for place in places]), run))
+        for place, starts in zip(places, found, strict=True):
+            courses[place] = _course(series[place], [start * run for start in starts])
+    return courses
 
 
 def classify_processes(cell: Nested) -> tuple[State, ...]:
@@ -101,9 +109,11 @@ def classify_processes(cell: Nested) -> tuple[State, ...]:
     return tuple(states)
 
 
-def classify_rounds(cell: Nested) -> Course:
-    """Class of the sequence of a cell's processes over its periods and rounds."""
-    return classify(cell.process_means()[np.lexsort((cell.rounds, cell.periods))])
+def classify_rounds(cells: Sequence[Nested]) -> list[Course]:
+    """Class of the sequence of each cell's processes over its periods and rounds."""
+    return classify(
+        [cell.process_means()[np.lexsort((cell.rounds, cell.periods))] for cell in cells]
+    )
 
 
 def _in_runs(logs: Floats, run: int) -> Floats:

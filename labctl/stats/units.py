@@ -92,13 +92,15 @@ def units_of(side: Mapping[int, Nested], statistic: Statistic = "geometric") -> 
     elif any(cell.n_boots > 1 for cell in cells):
         kind = "boot"
     columns = [_column(cell, kind, statistic) for cell in cells]
-    labels = tuple(sorted({label for column in columns for label in column}))
-    values = np.array([[column.get(label, np.nan) for column in columns] for label in labels])
-    return Units(kind, labels, values, boots)
+    labels = np.unique(np.concatenate([own for own, _ in columns]))
+    values = np.full((labels.size, len(columns)), np.nan)
+    for number, (own, means) in enumerate(columns):
+        values[np.searchsorted(labels, own), number] = means
+    return Units(kind, tuple(labels.tolist()), values, boots)
 
 
-def _column(cell: Nested, kind: Kind, statistic: Statistic) -> dict[Any, float]:
-    """Label of a unit -> its value, for one cell."""
+def _column(cell: Nested, kind: Kind, statistic: Statistic) -> tuple[Any, Floats]:
+    """Labels of a cell's units, sorted, and their values; each of shape (n_units,)."""
     names: Any = {
         "round": cell.rounds,
         "period": cell.periods,
@@ -111,7 +113,7 @@ def _column(cell: Nested, kind: Kind, statistic: Statistic) -> dict[Any, float]:
     if statistic == "mean":
         centre = means.mean()
         means = np.log(centre) + (means - centre) / centre
-    return dict(zip(labels.tolist(), means.tolist(), strict=True))
+    return labels, means
 
 
 def process_values(cell: Nested, statistic: Statistic) -> Floats:

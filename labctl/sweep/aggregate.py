@@ -3,38 +3,35 @@
 Everything here can be derived again from the journal at any time; nothing here
 decides what a difference means (labctl.stats) or how it is shown (labctl.report).
 
-A sample counts once or not at all. An attempt is opened by a Begin and is complete
-when its End follows; of an execution the first complete attempt counts. The samples
-of all other attempts stay in the frame with ``complete`` false.
+A sample counts once or not at all (labctl.sweep.attempts). Those that do not count stay in
+the frame with ``complete`` false.
 """
 
 from __future__ import annotations
 
+import gc
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from labctl import paths
 from labctl.errors import MeasurementError
+from labctl.sweep.attempts import Attempts
 from labctl.sweep.columns import COLUMNS, LATENCIES, moments, read_columns
 from labctl.sweep.journal import JOURNAL, JournalView, view_of
 from labctl.sweep.records import (
-    Begin,
-    EndRecord,
     Execution,
     FactsRecord,
-    Failure,
     Header,
     PhaseRecord,
     Record,
     Sample,
+    of_kind,
 )
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pandas as pd
 
     from labctl.stats import Nested
@@ -62,7 +59,7 @@ def executions_of(records: Iterable[Record]) -> list[Execution]:
     """Everything that was planned: the first phase, in the header, and all further ones."""
     planned: list[Execution] = []
     for record in records:
-        if isinstance(record, Header | PhaseRecord):
+        if type(record) is Header or type(record) is PhaseRecord:
             planned += record.executions
     return planned
 
@@ -70,70 +67,6 @@ def executions_of(records: Iterable[Record]) -> list[Execution]:
 def params_text(params: dict[str, Any]) -> str:
     """Parameters as one string, sorted by name: ``rearm=oneshot,size=4``."""
     return ",".join(f"{name}={value}" for name, value in sorted(params.items()))
-
-
-class _Attempts:
-    """Which opening of which attempt a sample belongs to, and which of them count.
-
-    An attempt number seen with two Begins is two openings: only what came after the
-    latter can be closed by the End. What has no Begin before it belongs to an opening
-    of its own, with no boot identity.
-    """
-
-    def __init__(self, events: Sequence[tuple[int, Record]], samples: pd.DataFrame) -> None:
-        """``events`` are all other records with their lines; ``samples`` has the columns line,
-        execution, attempt, warmup and batch."""
-        begins = [(line, r) for line, r in events if isinstance(r, Begin)]
-        closing = [(line, r) for line, r in events if isinstance(r, EndRecord | Failure)]
-        ends = self._frame([(line, r.execution, r.attempt) for line, r in closing])
-        taken = samples[["line", "execution", "attempt"]]
-        early = sorted({(e, a) for frame in (ends, taken) for e, a in _pairs(frame)})
-        openings = [(-1, execution, attempt) for execution, attempt in early]
-        openings += [(line, r.execution, r.attempt) for line, r in begins]
-        self._openings = self._frame(openings)
-        self.boot_ids = [""] * len(early) + [r.boot_id for _, r in begins]
-        closed = self._opening_at(ends).tolist()
-        failed = [isinstance(record, Failure) for _, record in closing]
-        bad = {opening for opening, is_bad in zip(closed, failed, strict=True) if is_bad}
-        good = [o for o, is_bad in zip(closed, failed, strict=True) if not is_bad and o not in bad]
-        first: dict[int, int] = {}
-        for opening in good:
-            first.setdefault(openings[opening][1], opening)
-        #: The openings whose samples count: an execution's first complete one.
-        self.counting = set(first.values())
-        #: The opening of each sample, and whether it repeats a batch of that opening.
-        self.of_samples = self._opening_at(taken)
-        again = samples[["warmup", "batch"]].assign(opening=self.of_samples)
-        self.again = again.duplicated().to_numpy()
-        used = set(range(len(early), len(openings))) | set(closed)
-        used |= set(np.unique(self.of_samples).tolist())
-        #: Number of openings with neither an End nor a Failure.
-        self.unfinished = len(used - set(closed))
-
-    def counts(self) -> npt.NDArray[np.bool_]:
-        """Whether each sample counts."""
-        counts: npt.NDArray[np.bool_] = np.isin(self.of_samples, list(self.counting)) & ~self.again
-        return counts
-
-    @staticmethod
-    def _frame(rows: Sequence[tuple[int, int, int]]) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame(rows, columns=["line", "execution", "attempt"], dtype="int64")
-
-    def _opening_at(self, places: pd.DataFrame) -> npt.NDArray[np.int64]:
-        """The opening that is current at each of ``places``, which rise in line."""
-        import pandas as pd
-
-        known = self._openings.assign(opening=range(len(self._openings)))
-        found = pd.merge_asof(places, known, on="line", by=["execution", "attempt"])
-        openings: npt.NDArray[np.int64] = found["opening"].to_numpy("int64")
-        return openings
-
-
-def _pairs(frame: pd.DataFrame) -> Iterable[tuple[int, int]]:
-    kinds = frame[["execution", "attempt"]].drop_duplicates()
-    return zip(kinds["execution"].tolist(), kinds["attempt"].tolist(), strict=True)
 
 
 def _plan_frame(executions: list[Execution]) -> pd.DataFrame:
@@ -204,9 +137,22 @@ def read_run(path: Path) -> tuple[JournalView, pd.DataFrame]:
         MeasurementError: as ``samples_frame``.
     """
     path = path / JOURNAL if path.is_dir() else path
-    events, taken = read_columns(path)
-    view = view_of(path, (record for _, record in events))
-    return view, _joined(events, taken)
+    with _all_kept():
+        events, taken = read_columns(path)
+        view = view_of(path, (record for _, record in events))
+        return view, _joined(events, taken)
+
+
+@contextmanager
+def _all_kept() -> Iterator[None]:
+    """What is made here is kept, so the collector of garbage would look through it in vain."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.DataFrame]:
@@ -217,7 +163,7 @@ def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.Data
     samples: list[Sample] = []
     lines: list[int] = []
     for line, record in enumerate(records):
-        if isinstance(record, Sample):
+        if type(record) is Sample:
             samples.append(record)
             lines.append(line)
         else:
@@ -245,7 +191,7 @@ def _joined(events: Sequence[tuple[int, Record]], taken: pd.DataFrame) -> pd.Dat
             f"the journal holds samples of executions that its plan has not: {sorted(unknown)[:5]}",
             hint="the journal was put together from several runs; keep one run a directory",
         )
-    attempts = _Attempts(events, taken)
+    attempts = Attempts(events, taken)
     taken = taken.drop(columns="line")
     taken["boot_id"] = pd.Categorical(attempts.boot_ids).take(attempts.of_samples)
     taken["complete"] = attempts.counts()
@@ -341,8 +287,7 @@ def facts_frame(records: Iterable[Record]) -> pd.DataFrame:
     columns = ["target", "boot", "boot_id", "moment", "time", "key", "value"]
     rows = [
         (record.target, record.boot, record.boot_id, record.moment, record.time, key, str(value))
-        for record in records
-        if isinstance(record, FactsRecord)
+        for record in of_kind(records, FactsRecord)
         for key, value in record.facts.items()
     ]
     return pd.DataFrame(rows, columns=columns)
@@ -360,7 +305,7 @@ def stops_frame(records: Iterable[Record]) -> pd.DataFrame:
     import pandas as pd
 
     records = list(records)
-    phases = [record for record in records if isinstance(record, PhaseRecord)]
+    phases = of_kind(records, PhaseRecord)
     cells = {e.cell.key: e.cell for e in executions_of(records)} if phases else {}
     goal = next((r.until for r in records if isinstance(r, Header)), None)
     rows = []
@@ -386,7 +331,7 @@ def attempts_summary(records: Sequence[Record], samples: pd.DataFrame) -> dict[s
 
     ``records`` and ``samples`` are as of ``split``.
     """
-    attempts = _Attempts(list(enumerate(records)), _apart(())[1])
+    attempts = Attempts(list(enumerate(records)), _apart(())[1])
     return {
         "planned": len(executions_of(records)),
         "completed": len(attempts.counting),

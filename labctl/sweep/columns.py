@@ -66,9 +66,14 @@ def read_columns(path: Path) -> tuple[list[tuple[int, Record]], pd.DataFrame]:
                 end = data.rfind(b"\n") + 1
                 data, rest = data[:end], data[end:]
                 starts, ends, taken = _lines(data)
-                for at in np.flatnonzero(~taken).tolist():
-                    line = data[starts[at] : ends[at]]
-                    events.append((before + at + 1, parse(line, path, before + at + 1)))
+                others = np.flatnonzero(~taken)
+                places = zip(
+                    (others + before + 1).tolist(),
+                    starts[others].tolist(),
+                    ends[others].tolist(),
+                    strict=True,
+                )
+                events += [(line, parse(data[a:b], path, line)) for line, a, b in places]
                 if taken.any():
                     first, last = _runs(taken)
                     parts = [data[starts[a] : ends[b]] for a, b in zip(first, last, strict=True)]

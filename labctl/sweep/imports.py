@@ -25,6 +25,7 @@ from labctl.sweep.records import (
     Record,
     Sample,
 )
+from labctl.sweep.runs import RESERVED, check_results
 
 KIND = "imported"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
@@ -41,11 +42,12 @@ def run_name(path: Path, asked: str | None) -> str:
     if asked is None:
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.")[:60]
         return f"imported-{stem or 'file'}"
-    if not _RUN.fullmatch(asked) or asked == "latest":
+    if not _RUN.fullmatch(asked) or asked in RESERVED:
         raise ConfigError(
             f"{asked!r} can be no run's name",
             where="--name",
-            hint="letters, digits, dot, dash and underscore, up to 80; not latest",
+            hint="letters, digits, dot, dash and underscore, up to 80; "
+            f"not {', '.join(sorted(RESERVED))}",
         )
     return asked
 
@@ -57,9 +59,10 @@ def import_run(results: Path, table: Table, *, name: str, labctl: str) -> Path:
         labctl: the version that the journal names.
 
     Raises:
-        ConfigError: a run of that name exists.
+        ConfigError: a run of that name exists, or runs cannot be kept in ``results``.
         UnavailableError: it cannot be written.
     """
+    check_results(results)
     if (results / name).exists():
         raise ConfigError(
             f"there is a run {name!r} already", where=str(results), hint="--name gives another"

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from labctl.errors import ConfigError, PartialError, UnavailableError
+from labctl.findings import findings
 from labctl.paths import write_atomic
 from labctl.sweep.records import (
     Begin,
@@ -32,6 +33,7 @@ from labctl.sweep.records import (
     Header,
     PhaseRecord,
     Record,
+    of_kind,
 )
 
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
@@ -57,7 +59,7 @@ class JournalView:
     @property
     def phases(self) -> list[PhaseRecord]:
         """The phases after the first, in the order in which they were decided."""
-        return [r for r in self.records if isinstance(r, PhaseRecord)]
+        return of_kind(self.records, PhaseRecord)
 
     @property
     def executions(self) -> list[Execution]:
@@ -74,7 +76,7 @@ class JournalView:
     @property
     def done(self) -> set[int]:
         """Executions that have a complete attempt."""
-        return {r.execution for r in self.records if isinstance(r, EndRecord)}
+        return {r.execution for r in of_kind(self.records, EndRecord)}
 
     @property
     def failed(self) -> set[int]:
@@ -89,15 +91,14 @@ class JournalView:
     def attempts(self) -> dict[int, int]:
         """How often each execution was begun."""
         counts: defaultdict[int, int] = defaultdict(int)
-        for record in self.records:
-            if isinstance(record, Begin):
-                counts[record.execution] += 1
+        for record in of_kind(self.records, Begin):
+            counts[record.execution] += 1
         return counts
 
     @property
     def calibrations(self) -> dict[str, CalibrationRecord]:
         """Operations a batch, by cell key."""
-        return {r.cell: r for r in self.records if isinstance(r, CalibrationRecord)}
+        return {r.cell: r for r in of_kind(self.records, CalibrationRecord)}
 
     def pending(self, *, retry_failed: bool = False) -> list[Execution]:
         """What is left to execute, in the plan's order. A failure is a result and is only
@@ -137,7 +138,7 @@ def parse(line: bytes, path: Path, number: int) -> Record:
         raise ConfigError(
             "this line is not a journal record",
             where=f"{path}:{number}",
-            detail=str(error),
+            detail=findings(error),
             hint="the file was edited or is damaged; restore it or remove the line",
         ) from None
 
@@ -161,7 +162,11 @@ def view_of(path: Path, records: Iterable[Record]) -> JournalView:
     records = iter(records)
     header = next(records, None)
     if not isinstance(header, Header):
-        raise ConfigError("the journal does not begin with a header", where=f"{path}:1")
+        raise ConfigError(
+            "the journal does not begin with a whole header",
+            where=f"{path}:1",
+            hint="restore the file, or remove the run's directory",
+        )
     return JournalView(path, header, list(records))
 
 

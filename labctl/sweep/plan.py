@@ -81,8 +81,7 @@ def make_plan(
     Raises:
         ConfigError: an unknown workload, parameter or value; nothing at all to run.
     """
-    asked = [find_workload(name, dict(known)) for name in dict.fromkeys(workloads)]
-    _check_params(asked, known, params)
+    asked = check_words(workloads, params, known)
     cells: dict[str, Cell] = {}
     machine_of = {target.name: target.machine for target in targets}
     skipped: list[str] = []
@@ -170,12 +169,18 @@ def _grid(
     return [dict(combination) for combination in itertools.product(*axes)], missing
 
 
-def _check_params(
-    asked: Sequence[Workload],
-    known: Mapping[str, Workload],
+def check_words(
+    workloads: Sequence[str],
     params: Mapping[str, Sequence[str]],
-) -> None:
-    """Each parameter and value must mean something to at least one form that was asked for."""
+    known: Mapping[str, Workload],
+) -> list[Workload]:
+    """The workloads of these names; each parameter and value must mean something to at least
+    one of their forms.
+
+    Raises:
+        ConfigError: an unknown workload, parameter or value.
+    """
+    asked = [find_workload(name, dict(known)) for name in dict.fromkeys(workloads)]
     forms = list(asked) + [known[w.counterpart] for w in asked if w.counterpart in known]
     for name, values in params.items():
         having = [form.params[name] for form in forms if name in form.params]
@@ -196,3 +201,4 @@ def _check_params(
                     reasons.append(str(error))
             else:
                 raise ConfigError(f"{name}: {reasons[0]}", where="--param")
+    return asked

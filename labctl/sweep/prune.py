@@ -5,6 +5,7 @@ A run that is written to is never removed, whatever is asked.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from labctl.sweep.journal import JOURNAL
 from labctl.sweep.runs import RunRow
 
 _ENDING = ".removed"
@@ -50,6 +52,8 @@ def choose(
             choice.stay[row.run] = f"it cannot be read: {row.damage}"
         elif row.imported:
             choice.stay[row.run] = "it is imported: remove its directory by hand"
+        elif row.link:
+            choice.stay[row.run] = "it is a symbolic link: remove it by hand"
         elif row.run in latest:
             choice.stay[row.run] = "it is one of the latest"
         elif older_than is not None and now - datetime.fromisoformat(row.created) < older_than:
@@ -76,7 +80,7 @@ def is_written(directory: Path) -> bool:
 
 
 def remove(results: Path, run: str) -> bool:
-    """Remove a run's directory, as a whole; False if a labctl is at work on it.
+    """Remove a run's directory, as a whole; False if a labctl is at work on it, or it is gone.
 
     It is renamed first: a removal that is cut short leaves nothing that looks like a run, and
     ``sweep_up`` ends it.
@@ -85,18 +89,26 @@ def remove(results: Path, run: str) -> bool:
     lock = FileLock(directory / ".lock", timeout=0)
     try:
         lock.acquire()
-    except Timeout:
+    except (Timeout, FileNotFoundError):
         return False
     try:
+        there = (directory / JOURNAL).is_file()  # the lock makes the directory if need be
         hidden = results / f".{run}.{os.getpid()}{_ENDING}"
         directory.rename(hidden)
-        shutil.rmtree(hidden)
+        _clear(hidden)
     finally:
         lock.release()
-    return True
+    return there
 
 
 def sweep_up(results: Path) -> None:
     """Remove what removals that were cut short have left."""
     for path in results.glob(f".*{_ENDING}"):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _clear(directory: Path) -> None:
+    """Remove a directory that another labctl may be sweeping up at the same time."""
+    while directory.exists():
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(directory)

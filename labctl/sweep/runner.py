@@ -35,7 +35,7 @@ from labctl.sweep.records import (
 )
 from labctl.targets.base import Shell, Target
 from labctl.targets.lock import Lease, claim
-from labctl.workloads import Batch, Calibration, End, parse_line
+from labctl.workloads import Batch, Calibration, End, Start, parse_line
 
 P = ParamSpec("P")
 NextPhase = Callable[[str, Collection[str]], PhaseRecord | None]
@@ -299,6 +299,7 @@ class Runner:
             limit_s=self._limit_s,
         )
         shell = self._shell(cell.target)
+        start: Start | None = None
         end: End | None = None
         batches = 0
         begun_ns = time.monotonic_ns()
@@ -313,6 +314,8 @@ class Runner:
                         where=cell.target,
                     )
                 self._on_event(Event("sample", cell.target, execution))
+            elif isinstance(record, Start):
+                start = record
             elif isinstance(record, End):
                 end = record
         total_ns = time.monotonic_ns() - begun_ns
@@ -330,6 +333,7 @@ class Runner:
                 attempt=attempt,
                 program_ns=end.wall_ns,
                 total_ns=total_ns,
+                clock_read_ns=start.clock_read_ns if start else None,
             ),
             durable=True,
         )

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from labctl import paths
 from labctl.errors import ConfigError
 from labctl.sweep.journal import JOURNAL, read_journal
+
+LATEST = "latest"
+"""The run that was measured last, wherever a run is named."""
+RESERVED = frozenset({LATEST, "nightly", "baseline.json"})
+"""Names in a results directory that are no run's."""
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as ``labctl runs`` lists it."""
+    """A run as ``labctl runs`` lists it, by the name of its directory."""
 
     run: str
     created: str
@@ -23,6 +32,7 @@ class RunRow:
     failed: int
     size_bytes: int
     imported: bool = False
+    link: bool = False
     damage: str = ""
     """What is wrong with its journal, where it cannot be read."""
 
@@ -38,19 +48,22 @@ def list_runs(results: Path) -> list[RunRow]:
         try:
             view = read_journal(journal, samples=False)
         except ConfigError as error:
+            if not journal.exists():
+                continue  # another labctl has just removed it
             rows.append(RunRow(journal.parent.name, "", [], [], 0, 0, 0, 0, damage=str(error)))
             continue
         rows.append(
             RunRow(
-                run=view.header.run,
+                run=journal.parent.name,
                 created=view.header.created,
                 workloads=view.header.workloads,
                 targets=list(view.header.targets),
                 planned=len(view.executions),
                 done=len(view.done),
                 failed=len(view.failed),
-                size_bytes=sum(f.lstat().st_size for f in journal.parent.iterdir()),
+                size_bytes=_size(journal.parent),
                 imported=view.header.imported is not None,
+                link=journal.parent.is_symlink(),
             )
         )
     return rows
@@ -64,9 +77,15 @@ def find_run(results: Path, run: str) -> Path:
         ConfigError: there is none.
     """
     present = _journals(results)
-    if run == "latest" and present:
+    if run == LATEST and present:
         measured = [path for path in present if _IMPORTED not in _head(path)]
-        return (measured or present)[-1].parent
+        if not measured:
+            raise ConfigError(
+                "no run was measured yet",
+                where=str(results),
+                hint=f"labctl sweep kqtest makes one; imported: {_names(present)}",
+            )
+        return measured[-1].parent
     directory = results / run
     if directory / JOURNAL in present:
         return directory
@@ -77,7 +96,7 @@ def find_run(results: Path, run: str) -> Path:
         raise ConfigError(
             f"{len(beginning)} runs begin with {run!r}",
             where=str(results),
-            hint=", ".join(path.name for path in beginning),
+            hint=", ".join(sorted(path.name for path in beginning)),
         )
     raise ConfigError(
         f"there is no run {run!r}" if present else "there is no run yet",
@@ -86,14 +105,47 @@ def find_run(results: Path, run: str) -> Path:
     )
 
 
+def check_results(results: Path) -> None:
+    """See that runs can be kept there.
+
+    Raises:
+        ConfigError: something that is no directory is there, or it may not be written to.
+    """
+    _check_kind(results)
+    paths.check_directory(results)
+
+
+def _check_kind(results: Path) -> None:
+    if os.path.lexists(results) and not results.is_dir():
+        raise ConfigError(
+            "runs are kept under this name, and it is no directory",
+            where=str(results),
+            hint="move it away",
+        )
+
+
+def _names(journals: Sequence[Path]) -> str:
+    return ", ".join(path.parent.name for path in journals)
+
+
 def _journals(results: Path) -> list[Path]:
     """Journals of a results directory, oldest run first."""
+    _check_kind(results)
     found = [path for path in results.glob(f"[!.]*/{JOURNAL}") if path.is_file()]
     return sorted(found, key=_created)
 
 
 _IMPORTED = b',"imported":{'
 """What the head of an imported run's journal holds: ahead of any text of its maker's."""
+
+
+def _size(directory: Path) -> int:
+    """Bytes of the files in a directory; another process may be removing them."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(directory):
+            total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def _head(journal: Path) -> bytes:

@@ -33,7 +33,7 @@ def test_outliers_are_counted_and_kept():
     spoiled = [r for r in made if isinstance(r, Sample)][7]
     made[made.index(spoiled)] = spoiled.model_copy(update={"wall_ns": spoiled.wall_ns * 5})
     (curve,) = Run(made).curves
-    assert quality_of(curve)[1].outliers == 1
+    assert quality_of([curve])[0][1].outliers == 1
     assert curve.cells[1].n_batches == 6 * 4 * 3
     notes = build_report(made).notes
     assert "metal, kqtest epoll (eptest): 1 of 72 samples are outliers; they are counted" in notes
@@ -49,13 +49,13 @@ def test_drift_over_the_rounds_is_told():
         for r in made
     ]
     (curve,) = Run(slower).curves
-    found = quality_of(curve)[1]
+    found = quality_of([curve])[0][1]
     assert found.rounds == "slow-down"
     assert found.processes == {"too short to tell": 60}
     assert any(
         ": slow-down over the rounds at N = 1" in note for note in build_report(slower).notes
     )
-    assert quality_of(curve_of({1: 2.0}, rounds=10))[1].rounds == "flat"
+    assert quality_of([curve_of({1: 2.0}, rounds=10)])[0][1].rounds == "flat"
 
 
 def test_the_law_of_scalability_and_its_gates():

@@ -103,7 +103,7 @@ def test_what_is_no_run_is_said(tmp_path):
     with pytest.raises(ConfigError, match="not a journal record"):
         labctl.open_run(tmp_path)
     (tmp_path / "journal.jsonl").write_text("")
-    with pytest.raises(ConfigError, match="does not begin with a header"):
+    with pytest.raises(ConfigError, match="does not begin with a whole header"):
         labctl.open_run(tmp_path)
 
 

@@ -67,6 +67,8 @@ def test_the_lab_file_is_found_by_option_and_environment(labctl: Labctl, tmp_pat
         (["sweep", "--resume", "nothing"], "there is no run yet"),
         (["report", "nothing"], "there is no run yet"),
         (["report", "../../etc"], "there is no run yet"),
+        (["report", "--csv", "-"], "'-' names no file"),
+        (["report", "--html", ""], "'' names no file"),
         (["up", "nobody"], "no target 'nobody'"),
         (["ssh", "nobody"], "no target 'nobody'"),
         (["console", "metal"], "is not a vm"),
@@ -262,3 +264,22 @@ def test_old_numbers_stand_beside_new_ones(labctl: Labctl) -> None:
     error = labctl("import", "bad.csv", status=2).stderr
     assert "bad.csv:2: us_per_op: 'x' is no number above 0" in error
     assert not (labctl.directory / "results" / "imported-bad").exists()
+
+
+@pytest.mark.parametrize("verb", [["runs"], ["runs", "prune", "--keep", "1"], ["image", "ls"]])
+def test_how_much_is_said_stands_before_the_verb_or_behind_it(
+    labctl: Labctl, verb: list[str]
+) -> None:
+    labctl("init")
+    for words in (["-q", *verb], [*verb, "-q"]):
+        assert labctl(*words).stderr == ""
+    assert "runs" in labctl("runs", "prune", "--keep", "1", "-v").stderr
+    assert "--quiet" not in labctl(*verb, "--help").stdout
+
+
+def test_a_traceback_is_shown_behind_the_verb_too(labctl: Labctl) -> None:
+    done = subprocess.run(
+        labctl.command("report", "--traceback"), cwd=labctl.directory, env=labctl.env,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" in done.stderr

@@ -1,5 +1,7 @@
 """`labctl runs prune`: what goes, and what must not."""
 
+import json
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -48,11 +50,53 @@ def test_what_is_needed_stays() -> None:
     assert "a" not in [r.run for r in choice.remove]
 
 
+def test_runs_go_by_their_directories(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    run = labctl.json("sweep", "eptest", "--threads", "1", "--rounds", "1")["run"]
+    results = labctl.directory / "results"
+    shutil.copytree(results / run, results / "copy")
+    (results / "link").symlink_to(run)
+    assert {row["run"] for row in labctl.json("runs")["runs"]} == {run, "copy", "link"}
+    done = labctl("-v", "runs", "prune", "--keep", "0", "--yes")
+    assert "2 of 3 runs" in done.stderr
+    assert "link stays: it is a symbolic link" in done.stderr
+    assert sorted(p.name for p in results.iterdir()) == ["link"]
+
+
+def test_two_that_prune_at_once_both_end_well(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    run = labctl.json("sweep", "eptest", "--threads", "1", "--rounds", "1")["run"]
+    results = labctl.directory / "results"
+    for number in range(40):
+        shutil.copytree(results / run, results / f"copy{number}")
+    both = [labctl.start("runs", "prune", "--keep", "0", "--yes", "--json") for _ in range(2)]
+    removed = []
+    for process in both:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        removed += json.loads(out)["removed"]
+    assert sorted(removed) == sorted([run, *(f"copy{n}" for n in range(40))])
+    assert list(results.iterdir()) == []
+
+
+@pytest.mark.parametrize("days", ["inf", "nan", "1e400", "-1", "99999999999"])
+def test_an_age_that_is_none_is_refused(labctl: Labctl, days: str) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    assert "--older-than" in labctl("runs", "prune", "--older-than", days, status=2).stderr
+
+
+def test_a_file_in_the_place_of_the_results_is_said(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    (labctl.directory / "results").touch()
+    for verb in (["runs"], ["report"], ["sweep", "eptest"]):
+        assert "it is no directory" in labctl(*verb, status=2).stderr
+
+
 def test_baselines_and_what_is_being_measured_stay(labctl: Labctl) -> None:
     (labctl.directory / "lab.yaml").write_text(LAB)
     labctl("nightly")
     labctl("nightly")
-    labctl("nightly")
+    labctl("nightly", "--directory", "elsewhere")
     for seed in ("1", "2"):
         labctl("sweep", "eptest", "--threads", "1", "--rounds", "1", "--seed", seed)
     before = [r["run"] for r in labctl.json("runs")["runs"]]

@@ -230,19 +230,54 @@ def test_another_request_is_another_night(labctl: Labctl) -> None:
         (["--accept", "--rounds", "3"], "nothing is measured; rounds says nothing"),
         (["--targets", "nobody"], "no target 'nobody'"),
         (["kqtset"], "did you mean kqtest"),
+        (["--param", "rearm=never"], "'never' is not one of"),
+        (["--directory", ""], "names no file"),
+        (["--directory", "lab.yaml"], "no directory"),
     ],
 )
-def test_wrong_words_are_exit_code_2(labctl: Labctl, arguments: list[str], message: str) -> None:
+def test_wrong_words_are_exit_code_2_and_nothing_is_begun(
+    labctl: Labctl, arguments: list[str], message: str
+) -> None:
     lab(labctl)
-    assert message in labctl("nightly", *arguments, status=2).stderr
+    assert message in " ".join(labctl("nightly", *arguments, status=2).stderr.split())
+    assert not list(labctl.directory.glob("results/*/2*"))
+
+
+def test_wrong_words_do_not_give_up_a_night_that_was_killed(labctl: Labctl) -> None:
+    lab(labctl)
+    labctl("nightly")
+    path = labctl.directory / "results" / "nightly" / latest(labctl)["night"] / "night.json"
+    record = json.loads(path.read_text()) | {"finished": "", "outcome": "", "missing": None}
+    path.write_text(json.dumps(record))
+    labctl("nightly", "kqtset", status=2)
+    labctl("nightly", "--param", "rearm=never", status=2)
+    assert json.loads(path.read_text()) == record
+    assert "going on with the night" in labctl("nightly").stderr
+
+
+@pytest.mark.parametrize("place", ["results", "results/nightly", "results/nightly/latest"])
+def test_what_is_in_the_way_is_said_before_anything_is_measured(labctl: Labctl, place: str) -> None:
+    lab(labctl)
+    path = labctl.directory / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir() if place.endswith("latest") else path.touch()
+    said = labctl("nightly", status=2).stderr.replace("\n", "")
+    assert str(path) in said
+    assert not list(labctl.directory.glob("results/2*"))
 
 
 def test_a_damaged_baseline_is_not_taken_for_none(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")
     path = labctl.directory / "results" / "baseline.json"
-    path.write_text(path.read_text()[:-40])
-    assert "this is not a baseline" in labctl("nightly", status=2).stderr
+    whole = path.read_text()
+    for damage in (whole[:-40].encode(), b"\xff", b"[]", b'{"references": [{"target": 1}]}'):
+        path.write_bytes(damage)
+        said = labctl("nightly", status=2).stderr
+        assert "this is not a baseline" in said
+        assert "the next night becomes the baseline" in said
+        assert "pydantic" not in said
+        assert "_File" not in said
 
 
 def test_without_a_workload_it_says_where_to_name_one(labctl: Labctl) -> None:

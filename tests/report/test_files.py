@@ -260,9 +260,35 @@ def test_where_a_form_cannot_be_written_is_said_before(tmp_path):
         (Path("/dev/null"), "not a regular file"),
         (good, "the same file"),
         (tmp_path / "\udcff.csv", "not UTF-8"),
+        (Path("/proc/r.csv"), "no file can be made"),
     ):
         with pytest.raises(ConfigError, match=said):
             Forms(good, csv=path).check()
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "csv"])
+def test_nothing_but_such_a_report_is_replaced(tmp_path, form):
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text('{"type":"header"}\n')
+    link = tmp_path / "link"
+    link.symlink_to(journal)
+    other = tmp_path / "other"
+    for path in (journal, link):
+        with pytest.raises(ConfigError, match="no such report, and it is not replaced"):
+            Forms(**{"html": other, form: path}).check()
+    empty = tmp_path / "empty"
+    empty.touch()
+    forms = Forms(**{"html": other, form: empty})
+    forms.check()
+    forms.write(build_report(make_records()))
+    assert empty.stat().st_size
+    forms.check()  # its own is replaced
+
+
+def test_a_file_in_the_place_of_a_directory_is_named(tmp_path):
+    (tmp_path / "plain").touch()
+    with pytest.raises(ConfigError, match=r"--csv .*plain: this is no directory"):
+        Forms(tmp_path / "r.html", csv=tmp_path / "plain" / "r.csv").check()
 
 
 def test_every_column_of_the_csv_is_documented():

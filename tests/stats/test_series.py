@@ -33,7 +33,7 @@ def series(*parts, sd=0.01, seed=1):
     ],
 )
 def test_classes(values, state, steady_from):
-    found = classify(values)
+    (found,) = classify([values])
     assert found.state == state
     assert found.steady_from == steady_from
     if state != "too short to tell":
@@ -41,7 +41,8 @@ def test_classes(values, state, steady_from):
 
 
 def test_independent_series_are_flat():
-    states = [classify(series((0.0, 60), sd=0.05, seed=s)).state for s in range(40)]
+    found = classify([series((0.0, 60), sd=0.05, seed=s) for s in range(40)])
+    states = [course.state for course in found]
     assert states.count("flat") >= 39
 
 
@@ -54,12 +55,12 @@ def test_change_points_are_those_of_ruptures():
         scaled = ((values - values.mean()) / values.std()).reshape(-1, 1)
         model = ruptures.Pelt(model="normal", min_size=3, jump=1).fit(scaled)
         expected = [0, *model.predict(pen=15 * np.log(values.size))]
-        found = classify(values).segments
-        assert [s.start for s in found] + [found[-1].stop] == expected
+        (found,) = classify([values])
+        assert [s.start for s in found.segments] + [found.segments[-1].stop] == expected
 
 
 def test_a_long_series_is_classified_by_its_runs():
-    found = classify(series((0.5, 4_000), (0.0, 16_000)))
+    (found,) = classify([series((0.5, 4_000), (0.0, 16_000))])
     assert found.state == "warm-up"
     assert found.steady_from == pytest.approx(4_000, abs=8)
     assert found.segments[-1].stop == 20_000
@@ -68,9 +69,9 @@ def test_a_long_series_is_classified_by_its_runs():
 def test_processes_and_rounds_of_a_cell():
     warm = np.stack([series((0.4, 10), (0.0, 40), seed=s) for s in range(3)])[None]
     assert classify_processes(cell(warm)) == ("warm-up",) * 3
-    assert classify_rounds(cell(warm)).state == "too short to tell"
+    assert classify_rounds([cell(warm)])[0].state == "too short to tell"
     drifting = series((0.0, 20), (0.3, 20)).reshape(1, 40, 1) + np.zeros((1, 40, 3))
-    assert classify_rounds(cell(drifting)).state == "slow-down"
+    assert classify_rounds([cell(drifting)])[0].state == "slow-down"
 
 
 def test_processes_are_classified_together_as_each_alone():
@@ -80,7 +81,7 @@ def test_processes_are_classified_together_as_each_alone():
     logs[0, 20:30, 30:] += 0.2
     logs[0, 30] = 1.0
     found = classify_processes(cell(logs))
-    assert found == tuple(classify(process).state for process in logs[0])
+    assert found == tuple(classify([process])[0].state for process in logs[0])
     assert {"flat", "warm-up", "slow-down"} <= set(found)
 
 

@@ -170,7 +170,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_names_of_runs(tmp_path: Path) -> None:
     assert run_name(Path("x/my old <numbers>.csv"), None) == "imported-my-old-numbers"
     assert run_name(Path("..."), None) == "imported-file"
-    for bad in ("", "../x", "latest", ".hidden", "a b", "x" * 81):
+    for bad in ("", "../x", "latest", "nightly", "baseline.json", ".hidden", "a b", "x" * 81):
         with pytest.raises(ConfigError, match="no run's name"):
             run_name(Path("x.csv"), bad)
     imported(tmp_path, HEAD + "eptest,a,1,1\n")
@@ -188,11 +188,29 @@ def test_an_import_is_listed_and_is_never_the_latest(tmp_path: Path) -> None:
     (results / "measured" / "journal.jsonl").write_text(text.replace("2031-", "2001-"))
     imported(tmp_path, HEAD + "eptest,a,1,1\n")
     assert [(row.run, row.imported, row.done) for row in list_runs(results)] == [
-        ("synthetic-0001", False, 180), ("old", True, 1),
+        ("measured", False, 180), ("old", True, 1),
     ]  # fmt: skip
     assert find_run(results, "latest").name == "measured"
     assert find_run(results, "old").name == "old"
     assert read_journal(results / "old").header.imported is not None
+
+
+def test_of_imports_alone_there_is_no_latest(tmp_path: Path) -> None:
+    imported(tmp_path, HEAD + "eptest,a,1,1\n")
+    with pytest.raises(ConfigError, match="no run was measured yet") as told:
+        find_run(tmp_path / "results", "latest")
+    assert "imported: old" in told.value.hint
+
+
+def test_of_two_imports_nothing_is_said_to_have_changed_that_no_file_tells(tmp_path: Path) -> None:
+    before = imported(tmp_path, HEAD + "eptest,a,1,1\neptest,a,2,2\n", name="before")
+    content = HEAD.replace("us_per_op", "us_per_op,operations")
+    after = imported(tmp_path, content + "eptest,a,1,2,1000\neptest,a,2,6,1000\n", name="after")
+    (verdict,) = build_report(compare_runs(before, after)).verdicts
+    told = f"{verdict.sentence} {' '.join(verdict.notes)}"
+    assert "Nothing is known to have changed" in told
+    assert "one boot" not in told
+    assert "operations a batch" not in told
 
 
 HOSTILE = "<img src=x onerror=alert(1)>"
