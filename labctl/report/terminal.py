@@ -20,16 +20,8 @@ from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.analysis.words import family_interval, interval, number, with_spread
 from labctl.report.chart import Line, chart
-from labctl.report.model import (
-    EffectPoint,
-    PairView,
-    Point,
-    ReportModel,
-    RunView,
-    Section,
-    SeedSeries,
-    Series,
-)
+from labctl.report.model import Point, ReportModel, RunView, Section, SeedSeries, Series
+from labctl.report.pair_model import EffectPoint, PairView
 from labctl.report.palette import looks
 from labctl.report.panels import panels
 from labctl.report.words import exclusions, law, narrower
