@@ -277,11 +277,11 @@ def _most(texts: Sequence[str]) -> list[str]:
 
 def _differing(c: Comparison) -> list[str]:
     """Names of all that differs, what bars most first; of a change, from what to what."""
-    found = things(c.confounders)
-    if c.pair.subject == "change":  # what neither run told is not known to have changed
-        found = [thing for thing in found if any(x.one != x.other for x in thing.rows)]
+    change = c.pair.subject == "change"
+    # What neither run told is not known to have changed.
+    found = things(x for x in c.confounders if not change or x.one != x.other)
     names = [thing.name for thing in found]
-    if c.pair.subject == "change":
+    if change:
         names = [f"{thing.name}{_became(thing.rows)}" for thing in found]
     more = len(names) - _SHOWN
     return [*names[:_SHOWN], f"and {more} more"] if more > 1 else names
