@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from labctl.analysis import words
 from labctl.analysis.words import number
-from labctl.report.model import DesignView, PairView, ScalabilityView, StopView
+from labctl.report.model import DesignView, ScalabilityView, StopView
+from labctl.report.pair_model import PairView
 from labctl.stats import Estimate
 
 
