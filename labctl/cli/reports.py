@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from labctl import collector
 from labctl.cli.app import Json, LabFile, app, given_path, state, was_given
 from labctl.errors import ConfigError
 from labctl.report.forms import Figures, Forms
@@ -78,14 +79,16 @@ def report(
         )
     forms = Forms(html or directory / "report.html", markdown, figures, csv)
     _check(context, forms)
-    opened = analysis.open_run(directory)
-    with ThreadPoolExecutor(1) as pool:  # Arrow writes while the statistics are made
-        parquet = pool.submit(write_parquet, directory, opened.samples)
-        if others:
-            opened = analysis.beside(opened, {n: analysis.open_run(p) for n, p in others.items()})
-        model = build_report(opened, workloads=load_workloads())
-        parquet.result()
-    _show(context, model, forms, json, open_page)
+    with collector.paused():
+        opened = analysis.open_run(directory)
+        with ThreadPoolExecutor(1) as pool:  # Arrow writes while the statistics are made
+            parquet = pool.submit(write_parquet, directory, opened.samples)
+            if others:
+                beside_it = {name: analysis.open_run(path) for name, path in others.items()}
+                opened = analysis.beside(opened, beside_it)
+            model = build_report(opened, workloads=load_workloads())
+            parquet.result()
+        _show(context, model, forms, json, open_page)
 
 
 @app.command()
@@ -123,8 +126,9 @@ def compare(
     page = directories[1] / f"compare-{directories[0].name}.html"
     forms = Forms(html or page, markdown, figures, csv)
     _check(context, forms)
-    change = analysis.compare_runs(*(analysis.open_run(path) for path in directories))
-    _show(context, build_report(change, workloads=load_workloads()), forms, json, open_page)
+    with collector.paused():
+        change = analysis.compare_runs(*(analysis.open_run(path) for path in directories))
+        _show(context, build_report(change, workloads=load_workloads()), forms, json, open_page)
 
 
 def _check(context: typer.Context, forms: Forms) -> None:

@@ -9,14 +9,12 @@ the frame with ``complete`` false.
 
 from __future__ import annotations
 
-import gc
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labctl import paths
+from labctl import collector, paths
 from labctl.errors import MeasurementError
 from labctl.sweep.attempts import Attempts
 from labctl.sweep.columns import COLUMNS, LATENCIES, moments, read_columns
@@ -137,22 +135,10 @@ def read_run(path: Path) -> tuple[JournalView, pd.DataFrame]:
         MeasurementError: as ``samples_frame``.
     """
     path = path / JOURNAL if path.is_dir() else path
-    with _all_kept():
+    with collector.paused():
         events, taken = read_columns(path)
         view = view_of(path, (record for _, record in events))
         return view, _joined(events, taken)
-
-
-@contextmanager
-def _all_kept() -> Iterator[None]:
-    """What is made here is kept, so the collector of garbage would look through it in vain."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _apart(records: Iterable[Record]) -> tuple[list[tuple[int, Record]], pd.DataFrame]:
