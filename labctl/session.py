@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from labctl import __version__, provision
+from labctl import provision
 from labctl.errors import (
     ConfigError,
     InterruptedByUser,
@@ -45,6 +45,7 @@ from labctl.sweep.records import Execution, Header, Note, PhaseRecord
 from labctl.sweep.runner import Event, Outcome, Runner
 from labctl.sweep.runs import check_results, find_run
 from labctl.targets.base import Target
+from labctl.version import full_version
 from labctl.workloads import Capabilities, Workload, load_workloads, parse_line
 
 __all__ = [
@@ -161,7 +162,7 @@ def start(
     header = Header(
         run=request.run or _run_id(request, lab),
         created=now(),
-        labctl=__version__,
+        labctl=full_version(),
         lab=lab.model_dump(mode="json", exclude={"path"}),
         targets={n: identity_of(lab, t, infos[n]) for n, t in targets.items() if n in used},
         workloads=list(request.workloads),

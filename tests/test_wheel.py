@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from labctl import __version__
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -69,6 +71,7 @@ def test_it_measures_this_machine(installed: Path) -> None:
         cwd=project, env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert where.strip() == str(installed / "site" / "labctl" / "_data" / "images")
+    assert labctl("--version") == f"labctl {__version__}\n", "of no commit"
     assert "debian-12" in labctl("image", "ls")
     labctl("up")
     labctl("sweep", "eptest", "--threads", "1", "--rounds", "1", "--min-batch-ms", "5")

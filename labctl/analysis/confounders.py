@@ -58,6 +58,9 @@ class Work:
         threads: the least number of them.
         ops: operations of a batch, by the number of threads.
         source: digest of what the program was compiled from; "" where it is not known.
+        op_ns: of one operation at the least number of threads; 0 where it is not known.
+        clock_read_ns: of one reading of the clock, of which an operation holds two; None where
+            single operations are not timed.
     """
 
     program: str
@@ -65,6 +68,8 @@ class Work:
     threads: int
     ops: Mapping[int, int] = field(default_factory=dict)
     source: str = ""
+    op_ns: float = 0.0
+    clock_read_ns: float | None = None
 
 
 # Facts that bar everything where they differ, and what they are called.
@@ -100,6 +105,7 @@ _FIRST = (
     "cpu_model",
     "cpus_online",
     "clocksource",
+    "clock_reading",
     "mitigations",
     "compiler",
     "libc",
@@ -119,6 +125,9 @@ _IMPLIED = {
 }
 _DIGITS = 12  # of a digest that is shown
 _OTHER_BATCHES = 1.5  # batches whose operations differ by more than this factor are told of
+CLOCK_READS = 2
+"""Readings of the clock within an operation that is timed by itself."""
+_CLOCK_SHARE = 0.01  # of an operation's time, by which readings of the clock may differ untold
 _LONGEST = 60  # characters of a value that is shown in a sentence
 # Mitigations that make every system call or switch dearer while they are on.
 _DEAR = (
@@ -303,3 +312,9 @@ def _work(ran: Work, other: Work) -> Iterator[Confounder]:
         yield Confounder("parameters", texts[0], texts[1], "all", why)
     if ran.program == other.program and ran.source and other.source and ran.source != other.source:
         yield Confounder("program_source", ran.source[:_DIGITS], other.source[:_DIGITS])
+    if ran.clock_read_ns is not None and other.clock_read_ns is not None:
+        apart = CLOCK_READS * abs(ran.clock_read_ns - other.clock_read_ns)
+        if apart > _CLOCK_SHARE * min(ran.op_ns, other.op_ns):
+            yield Confounder(
+                "clock_reading", f"{ran.clock_read_ns:.0f} ns", f"{other.clock_read_ns:.0f} ns"
+            )

@@ -36,6 +36,7 @@ _NAMES = {
     "cpu_model": "CPU model",
     "cpu_model_virtual": "virtual CPU model",
     "clocksource": "clock",
+    "clock_reading": "time of a clock's reading",
     "compiler_target": "compiler's target",
     "cpus_online": "number of CPUs",
     "cmdline": "kernel command line",

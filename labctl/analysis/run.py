@@ -116,7 +116,7 @@ class Run:
     @cached_property
     def sides(self) -> dict[str, Side]:
         """The targets that the plan measures, by name, with what their facts establish."""
-        return sides_of(self.header, self.told)
+        return sides_of(self.header, self.records)
 
     @cached_property
     def pairs(self) -> list[Pair]:

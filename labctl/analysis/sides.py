@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from labctl.analysis.roles import Role, role_of
-from labctl.sweep.records import FactsRecord, Header
+from labctl.sweep.aggregate import executions_of
+from labctl.sweep.records import EndRecord, FactsRecord, Header, Record
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Side:
         facts: as it told them first (labctl.observe.facts, and what the run adds).
         run: the run that measured it.
         sources: digest of what each of its programs was compiled from, where that is known.
+        clock_reads: nanoseconds that one reading of the clock took in each of its programs that
+            time single operations, the median over processes.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Side:
     facts: Mapping[str, Any]
     run: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+    clock_reads: Mapping[str, float] = field(default_factory=dict)
 
     def fact(self, key: str) -> str:
         """A fact as text; "" where it is not known."""
@@ -38,12 +43,15 @@ class Side:
         return "" if value is None else str(value)
 
 
-def sides_of(header: Header, records: Iterable[FactsRecord]) -> dict[str, Side]:
+def sides_of(header: Header, records: Sequence[Record]) -> dict[str, Side]:
     """All targets that the plan measures: in the header's order, then those that only the
     plan names."""
+    clock_reads = _clock_reads(header, records)
     first: dict[str, Mapping[str, Any]] = {}
     told: dict[str, dict[str, dict[str, None]]] = {}
     for record in records:
+        if not isinstance(record, FactsRecord):
+            continue
         first.setdefault(record.target, record.facts)
         for key in ("accelerator", "hypervisor"):
             if value := record.facts.get(key):
@@ -59,8 +67,24 @@ def sides_of(header: Header, records: Iterable[FactsRecord]) -> dict[str, Side]:
             machine = str(identity.get("machine", ""))
             role, facts = role_of(kind, values), first.get(name, {})
             sources = _sources(identity)
-            found[name] = Side(name, kind, role, machine, facts, header.run, sources)
+            reads = clock_reads.get(name, {})
+            found[name] = Side(name, kind, role, machine, facts, header.run, sources, reads)
     return found
+
+
+def _clock_reads(header: Header, records: Sequence[Record]) -> dict[str, dict[str, float]]:
+    """Target -> program -> ns."""
+    cells = {e.id: e.cell for e in executions_of([header, *records])}
+    taken: dict[str, dict[str, list[int]]] = {}
+    for record in records:
+        if isinstance(record, EndRecord) and record.clock_read_ns is not None:
+            cell = cells[record.execution]
+            programs = taken.setdefault(cell.target, {})
+            programs.setdefault(cell.program, []).append(record.clock_read_ns)
+    return {
+        target: {program: median(all_ns) for program, all_ns in programs.items()}
+        for target, programs in taken.items()
+    }
 
 
 def _sources(identity: Mapping[str, Any]) -> dict[str, str]:

@@ -97,6 +97,8 @@ def compare(
             effects.base,
             {} if side.role.imported else {n: curve.ops(n) for n in effects.level.threads},
             side.sources.get(curve.program, ""),
+            1000 * curve.times[effects.base].value,
+            side.clock_reads.get(curve.program),
         )
         for side, curve in zip(sides, curves, strict=True)
     ]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labctl import __version__
 from labctl.cli.output import Output
 from labctl.errors import ConfigError
 
@@ -165,7 +164,9 @@ def split_list(text: str | None, what: str) -> list[str] | None:
 
 def _version(value: bool) -> None:
     if value:
-        print(f"labctl {__version__}")
+        from labctl.version import full_version
+
+        print(f"labctl {full_version()}")
         raise typer.Exit
 
 

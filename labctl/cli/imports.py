@@ -30,15 +30,15 @@ def import_(
 
     Example: `labctl import old-numbers.csv --name laptop-2012`
     """
-    from labctl import __version__
     from labctl.sweep.handmade import read_table
     from labctl.sweep.imports import import_run, run_name
+    from labctl.version import full_version
     from labctl.workloads import load_workloads
 
     found = state(context)
     run = run_name(table, name)
     read = read_table(table, load_workloads(), threads=threads)
-    directory = import_run(found.lab.results_dir, read, name=run, labctl=__version__)
+    directory = import_run(found.lab.results_dir, read, name=run, labctl=full_version())
     targets = list(dict.fromkeys(row.cell.target for row in read.rows))
     for text in read.left_out:
         found.output.warn(f"left out: {text}; --threads N says it")

@@ -30,12 +30,9 @@ from labctl.report.facts import collect_facts, facts_table
 from labctl.report.labfile import lab_file
 from labctl.report.model import (
     AnswerView,
-    ConfounderView,
     DesignView,
-    EffectPoint,
     ExpectationView,
     FailureView,
-    PairView,
     ReportModel,
     RunView,
     Section,
@@ -43,10 +40,9 @@ from labctl.report.model import (
     SeedSeriesPoint,
     StopView,
     TargetView,
-    Told,
-    VerdictView,
 )
 from labctl.report.notes import notes_of
+from labctl.report.pair_model import ConfounderView, EffectPoint, PairView, Told, VerdictView
 from labctl.report.series import series_of, variant_of
 from labctl.report.work import oversubscribed, parameters
 from labctl.seeds import seeds_for

@@ -161,7 +161,7 @@ class Canvas:
                 text_align="center",
                 text_baseline="middle",
                 text_color=GREY,
-                text_alpha=0.24,
+                text_alpha=0.3,
                 level="underlay",
                 text_font_size=f"{size if len(text) < 26 else min(size, 18)}px",
                 angle=0.22 if size > 20 else 0.0,

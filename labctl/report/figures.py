@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labctl.report.model import PairView, ReportModel, Section, SeedSeries, Series
+from labctl.report.model import ReportModel, Section, SeedSeries, Series
+from labctl.report.pair_model import PairView
 from labctl.report.palette import GREY, Look, looks, seed_look
 from labctl.report.panels import Panel
 from labctl.stats import Estimate

@@ -10,7 +10,8 @@ from typing import Any
 
 from labctl.analysis.words import number, thread_count
 from labctl.report.canvas import Canvas, ends_of_axis, log_ticks
-from labctl.report.model import ReportModel, Told, VerdictView
+from labctl.report.model import ReportModel
+from labctl.report.pair_model import Told, VerdictView
 from labctl.report.palette import GREY, Look
 from labctl.report.plots import watermark
 

@@ -50,8 +50,8 @@ def _written(value: Any, key: str = "") -> Any:
         return f"{value}MiB"
     if key == "margin" and isinstance(value, float):
         return f"{value * 100:.6g}%"
-    if key == "uri" and isinstance(value, str):
-        return _without_keys(value)
+    if key == "uri":
+        return without_keys(value)
     return value
 
 
@@ -60,6 +60,9 @@ def _says_nothing(key: str, value: Any) -> bool:
     return value in (None, {}, []) or (value == "" and key != "smbios_product")
 
 
-def _without_keys(uri: str) -> str:
+def without_keys(uri: Any) -> Any:
+    """A libvirt URI without a password and the names of key files; what is no text as it is."""
+    if not isinstance(uri, str):
+        return uri
     bare = _KEY_FILE.sub("", _PASSWORD.sub(r"\1@", uri))
     return bare if "?" in bare else bare.replace("&", "?", 1)

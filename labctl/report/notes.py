@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from labctl.analysis.confounders import CLOCK_READS
 from labctl.analysis.roles import FUNCTIONAL, IMPORTED
 from labctl.analysis.run import Run
-from labctl.analysis.words import plain
+from labctl.analysis.words import plain, thread_count
 from labctl.observe.facts import Facts as ObservedFacts
 from labctl.observe.noise import noise_checks
 from labctl.report.facts import Facts, changed_facts
@@ -39,6 +40,7 @@ def notes_of(
     notes += run.unmatched
     for label, part in run.parts.items():
         notes += [f"{label} run: {text}" if label else text for text in _of_run(part)]
+    notes += _clock(run)
     notes += _warnings(run)
     notes += [text for section in sections for text in _quality(section)]
     notes += _noise([record for record in run.told if plain(record.target) not in imported])
@@ -83,6 +85,22 @@ def _fewer_boots(run: Run) -> list[str]:
         f"{name}: {run.header.boots} boots planned, measured in {number}"
         for name, number in found.items()
         if number < run.header.boots
+    ]
+
+
+def _clock(run: Run) -> list[str]:
+    """What of a time is the clock's, where single operations are timed."""
+    shares: dict[tuple[str, str, int, float], float] = {}
+    for curve in run.curves:
+        read_ns = run.sides[curve.target].clock_reads.get(curve.program)
+        if read_ns is not None:
+            share = CLOCK_READS * read_ns / (1000 * curve.times[curve.base].value)
+            key = curve.target, curve.workload, curve.base, read_ns
+            shares[key] = max(share, shares.get(key, 0.0))
+    return [
+        f"{target}, {workload}: an operation holds two readings of the clock, of {ns:.0f} ns each: "
+        f"up to {share:.1%} of its time at {thread_count(base)}"
+        for (target, workload, base, ns), share in shares.items()
     ]
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labctl.report.model import PairView, Section, SeedSeries, Series
+from labctl.report.model import Section, SeedSeries, Series
+from labctl.report.pair_model import PairView
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,8 @@ from typing import Any
 
 from labctl.analysis.words import family_interval, interval, number, thread_count
 from labctl.report.canvas import Canvas, ends
-from labctl.report.model import (
-    EffectPoint,
-    PairView,
-    Point,
-    ReportModel,
-    Section,
-    Series,
-    TargetView,
-)
+from labctl.report.model import Point, ReportModel, Section, Series, TargetView
+from labctl.report.pair_model import EffectPoint, PairView
 from labctl.report.palette import Look, looks, pair_look, seed_look
 from labctl.report.panels import Panel
 from labctl.report.values import (

@@ -20,16 +20,8 @@ from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
 from labctl.analysis.words import family_interval, interval, number, with_spread
 from labctl.report.chart import Line, chart
-from labctl.report.model import (
-    EffectPoint,
-    PairView,
-    Point,
-    ReportModel,
-    RunView,
-    Section,
-    SeedSeries,
-    Series,
-)
+from labctl.report.model import Point, ReportModel, RunView, Section, SeedSeries, Series
+from labctl.report.pair_model import EffectPoint, PairView
 from labctl.report.palette import looks
 from labctl.report.panels import panels
 from labctl.report.words import exclusions, law, narrower
@@ -69,11 +61,11 @@ def _verdicts(model: ReportModel) -> Iterator[RenderableType]:
     yield _line("\nverdicts", "bold cyan")
     for verdict in model.verdicts:
         told = "cannot tell" not in (verdict.level, verdict.scaling)
-        text = Text(f"{verdict.opening} ".lstrip(), style="bold yellow")
+        text = Text(f"{verdict.opening}\n".lstrip(), style="bold yellow")
         text.append(verdict.sentence, style="" if told else "not bold yellow")
-        text.append("".join(f" {one}" for one in verdict.instead), style="not bold default")
-        for note in (verdict.setting, *verdict.notes):
-            text.append(f" {note}", style="not bold dim")
+        text.append("".join(f"\n{one}" for one in verdict.instead), style="not bold default")
+        notes = " ".join((verdict.setting, *verdict.notes))
+        text.append(f"\n{notes}" if verdict.instead else f" {notes}", style="not bold dim")
         yield _item(text)
     if not model.verdicts:
         yield _line(model.no_pairs, "dim")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from labctl.analysis import words
 from labctl.analysis.words import number
-from labctl.report.model import DesignView, PairView, ScalabilityView, StopView
+from labctl.report.model import DesignView, ScalabilityView, StopView
+from labctl.report.pair_model import PairView
 from labctl.stats import Estimate
 
 
@@ -85,6 +86,14 @@ def _stop(stop: StopView) -> str:
     return f"{cell}, N = {stop.threads}: stopped at {reached}: {_STOPPED[stop.reason]}"
 
 
+def coded(text: str) -> list[tuple[str, bool]]:
+    """The parts of a sentence, and whether each stood between backticks."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick of somebody else's
+        return [(text, False)]
+    return [(part, bool(number % 2)) for number, part in enumerate(parts) if part]
+
+
 FILTERS: dict[str, Callable[..., object]] = {
     "number": words.number,
     "spread": words.spread,
@@ -95,5 +104,6 @@ FILTERS: dict[str, Callable[..., object]] = {
     "narrower": narrower,
     "stops": stops,
     "exclusions": exclusions,
+    "coded": coded,
 }
 """How templates show numbers and parts of the model."""

@@ -219,3 +219,15 @@ def test_of_a_change_the_program_and_its_batches_are_named():
         "operations a batch at N = 4": ("5000", "1000", "nothing"),
     }
     assert found("change", side("now"), side("before"), ran, ran) == []
+
+
+def test_readings_of_the_clock_are_named_where_they_are_a_part_of_the_difference():
+    def ran(op_ns: float, clock_read_ns: float | None) -> Work:
+        return Work("urandom", "", 1, op_ns=op_ns, clock_read_ns=clock_read_ns)
+
+    (row,) = found(ran=ran(30_000, 1_950), other_ran=ran(20_000, 16))
+    assert (row.key, row.one, row.other, row.bars) == (
+        "clock_reading", "1950 ns", "16 ns", "nothing",
+    )  # fmt: skip
+    assert not found(ran=ran(30_000, 100), other_ran=ran(20_000, 16)), "less than 1 %"
+    assert not found(ran=ran(30_000, 1_950), other_ran=ran(20_000, None))

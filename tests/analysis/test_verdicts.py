@@ -268,3 +268,11 @@ def test_a_drift_between_the_runs_is_thought_of_where_something_changed():
         for now in (0.7, 1.0, 1.3)
     ]
     assert drifts == [True, False, True]
+
+
+def test_what_neither_run_told_is_not_known_to_have_changed():
+    silent = {key: value for key, value in METAL.items() if key != "clocksource"}
+    runs = [Run(records({"metal": Made(FLAT, silent)}, seed=seed)) for seed in (1, 2)]
+    (found,) = compare_runs(*runs).comparisons
+    assert [x.key for x in found.confounders] == ["clocksource"], "nor that it is the same"
+    assert "Nothing is known to have changed." in verdict_notes(found)

@@ -24,7 +24,9 @@ def test_every_verb_has_help_with_an_example(labctl: Labctl, verb: list[str]) ->
 
 
 def test_version(labctl: Labctl) -> None:
-    assert re.fullmatch(r"labctl \d+\.\d+\.\d+\n", labctl("--version").stdout)
+    assert re.fullmatch(
+        r"labctl \d+\.\d+\.\d+(\+g[0-9a-f]{10,}(\.dirty)?)?\n", labctl("--version").stdout
+    )
 
 
 def test_init_writes_a_lab_and_does_not_overwrite_one(labctl: Labctl) -> None:

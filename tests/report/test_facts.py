@@ -41,3 +41,10 @@ def test_structured_facts_are_one_line():
     facts = collect_facts([record("a", mitigations={"b": "no", "a": "yes"}, cpus=[0, 1])])
     assert facts["a"]["mitigations"] == ("a: yes; b: no",)
     assert facts["a"]["cpus"] == ("0, 1",)
+
+
+def test_an_uri_has_neither_password_nor_key_file():
+    secret = "qemu+ssh://me:hunter2@far/system?keyfile=/home/me/k&no_tty=1"
+    facts = collect_facts([record("a", hypervisor_uri=secret, uri=None), record("b", uri=7)])
+    assert facts["a"]["hypervisor_uri"] == ("qemu+ssh://me@far/system?no_tty=1",)
+    assert facts["b"]["uri"] == ("7",)

@@ -85,7 +85,7 @@ def test_it_stands_where_the_commands_are() -> None:
     model = with_lab({"lab": "x", "targets": {"linux": {"kind": "vm", "image": "debian-12"}}})
     for form in (page, markdown):
         text = form(model)
-        assert "linux: {kind: vm, image: debian-12}" in text[text.index("To repeat it") :]
+        assert "linux: {kind: vm, image: debian-12}" in text[text.rindex("To repeat it") :]
         assert f"with labctl {model.runs[0].labctl}" in text
         assert "The lab file was not recorded" in form(report())
     assert "image: debian-12" not in terminal(model)
@@ -100,5 +100,6 @@ def test_two_runs_with_one_lab_file_show_it_once() -> None:
         text = form(one.model_copy(update={"runs": both}))
         assert text.count("image: debian-12}") == 1
         assert "The lab file is that of baseline." in text
+        assert text[text.rindex("To repeat it") :].count(f"with labctl {run.labctl}") == 2
         other = both[1].model_copy(update={"lab_file": "lab: y"})
         assert "lab: y" in form(one.model_copy(update={"runs": [both[0], other]}))

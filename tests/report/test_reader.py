@@ -19,6 +19,7 @@ from labctl.report.model import ReportModel
 from labctl.report.panels import panels
 from labctl.report.plots import panel_plots
 from labctl.report.terminal import plain_lines, render
+from labctl.report.words import coded
 from labctl.workloads import load_workloads
 from tests.analysis.made import GUEST, METAL, Made, records
 from tests.report.synthetic import make_header, make_records
@@ -80,6 +81,14 @@ def test_the_json_has_it_apart_from_the_sentence() -> None:
     (verdict,) = json.loads(to_json(report(TCG)))["verdicts"]
     assert verdict["opening"].startswith("This run cannot separate")
     assert len(verdict["instead"]) == 2 and "cannot separate" not in verdict["sentence"]
+
+
+def test_what_is_to_be_typed_is_code() -> None:
+    made = report(TCG)
+    assert "(<code>accel: kvm</code>)" in render_page(made)
+    assert "(`accel: kvm`)" in render_markdown(made)
+    assert coded("a `b` c") == [("a ", False), ("b", True), (" c", False)]
+    assert coded("a ` c") == [("a ` c", False)], "somebody else's backtick"
 
 
 def test_each_badge_says_its_own_reason_and_the_legend_what_it_means() -> None:
