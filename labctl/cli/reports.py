@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,15 +79,15 @@ def report(
         )
     forms = Forms(html or directory / "report.html", markdown, figures, csv)
     _check(context, forms)
-    with collector.paused(), ThreadPoolExecutor(1) as pool:
-        pool.submit(import_module, "bokeh.plotting")  # the page will need it
+    with collector.paused():
         opened = analysis.open_run(directory)
-        parquet = pool.submit(write_parquet, directory, opened.samples)  # meanwhile, too
-        if others:
-            beside_it = {name: analysis.open_run(path) for name, path in others.items()}
-            opened = analysis.beside(opened, beside_it)
-        model = build_report(opened, workloads=load_workloads())
-        parquet.result()
+        with ThreadPoolExecutor(1) as pool:  # Arrow writes while the statistics are made
+            parquet = pool.submit(write_parquet, directory, opened.samples)
+            if others:
+                beside_it = {name: analysis.open_run(path) for name, path in others.items()}
+                opened = analysis.beside(opened, beside_it)
+            model = build_report(opened, workloads=load_workloads())
+            parquet.result()
         _show(context, model, forms, json, open_page)
 
 

@@ -29,6 +29,8 @@ from labctl.report.panels import panels
 from labctl.report.plots import panel_plots, seed_name, series_name
 from labctl.report.words import FILTERS
 
+_COMPRESSION = 6  # the greatest, 9, takes half as long again for 0.3 % less
+
 
 def write_page(model: ReportModel, path: Path) -> Path:
     """Write the page, whole or not at all; returns its path."""
@@ -179,7 +181,7 @@ def _text(figures: list[dict[str, Any]]) -> str:
 @lru_cache(maxsize=2)
 def _packed(text: str) -> str:
     """Compressed, as base64; the same text gives the same."""
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(), _COMPRESSION, mtime=0)).decode()
 
 
 @cache

@@ -90,7 +90,7 @@ def between_rounds(series: Floats, *, seed: int = 0) -> Serial:
     observed = float(products.sum())
     reached = 1
     for _ in range(_PERMUTATIONS):
-        shuffled = residuals[rng.permutation(residuals.shape[0])]
+        shuffled = residuals.take(rng.permutation(residuals.shape[0]), axis=0)
         reached += bool((shuffled[1:] * shuffled[:-1]).sum() >= observed - 1e-12 * total)
     return Serial(observed / total, reached / (_PERMUTATIONS + 1))
 
