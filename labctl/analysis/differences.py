@@ -103,13 +103,14 @@ class Thing(Generic[R]):
 
     @property
     def values(self) -> list[tuple[str, str, str]]:
-        """Label, value of the one and of the other side: a line for each that is not told
-        already; no label where it would repeat the name."""
-        lines: dict[tuple[str, str], str] = {}
+        """Label, value of the one and of the other side; no label where it would repeat the name.
+        Two facts that tell the same in the same words are one line; two mitigations are not."""
+        lines: dict[tuple[str, str, str], str] = {}
         for row in self.rows:
-            label = row.key.partition(".")[2] or name_of(row.key)
-            lines.setdefault((row.one, row.other), "" if label == self.name else label)
-        return [(label, *ends) for ends, label in lines.items()]
+            part = row.key.partition(".")[2]
+            label = part or name_of(row.key)
+            lines.setdefault((part, row.one, row.other), "" if label == self.name else label)
+        return [(label, one, other) for (_, one, other), label in lines.items()]
 
 
 def topic_of(key: str) -> str:

@@ -13,6 +13,7 @@ from labctl.analysis.sides import Side
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
 
+_WITH_KVM = "on a host that has working KVM, because times under TCG mean nothing"
 _KERNEL = ("system", "kernel", "kernel_version")
 
 
@@ -56,15 +57,15 @@ def _one_kernel(c: Comparison) -> str:
     if _may_have_another_kernel(guest) and guest.fact("system") == metal.fact("system"):
         text = (
             f"measure one kernel on both sides: that of {metal.name} in {guest.name} too "
-            f"(`kernel: ./bzImage` for {guest.name} in the lab file), or that of {guest.name} "
-            f"on {metal.name}"
+            f"(`kernel: FILE` for {guest.name} in the lab file, a copy of {metal.name}'s), or that "
+            f"of {guest.name} on {metal.name}"
         )
     else:
         runs = " ".join(filter(None, (guest.fact("system"), guest.fact("kernel"))))
         text = f"measure {guest.name} against a machine that itself runs {runs or 'its kernel'}"
         text += " (`kind: ssh`)" if guest.kind == "vm" else ""
     if guest.role.functional:
-        text += ", and with KVM (`accel: kvm`), because times under TCG mean nothing"
+        text += f", {_WITH_KVM}"
     return text
 
 
@@ -80,10 +81,11 @@ def _one_ground(c: Comparison, lab: Mapping[str, Any]) -> str:
             f"`labctl sweep {c.one_curve.workload} --targets {guest.name},{twin}`"
         )
     kernel = "debian/bullseye" if image.startswith("debian") else "./bzImage"
-    return (
+    text = (
         f"measure {guest.name} against a second guest of its image with another kernel: "
         f"`older: {{kind: vm, image: {image}, kernel: {kernel}}}` in the lab file"
     )
+    return f"{text}, {_WITH_KVM}" if guest.role.functional else text
 
 
 def _may_have_another_kernel(guest: Side) -> bool:

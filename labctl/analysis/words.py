@@ -33,9 +33,12 @@ def plain(text: str) -> str:
 
 
 def fact_text(value: Any) -> str:
-    """A fact's value as one line of text; unknown (None, empty) is ""."""
+    """A fact's value as one line of text; unknown (None, an empty text) is "", and a list or
+    mapping that is known to be empty "none"."""
     if value is None:
         return ""
+    if isinstance(value, Mapping | list | tuple) and not value:
+        return "none"
     if isinstance(value, Mapping):
         names: dict[str, list[str]] = {}  # by value: several names often have the same
         for key, item in sorted(value.items()):
@@ -75,7 +78,7 @@ def listed(texts: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-WIDE = 1.0
+WIDE = 0.5
 """Half an interval's width as a share of its value, above which its ends are shown instead."""
 FEWEST_PROCESSES = 3
 """Below this an interval may look sure by chance: the count of processes stands beside it."""
@@ -83,8 +86,8 @@ FEWEST_PROCESSES = 3
 
 def spread(estimate: Estimate) -> str:
     """Half the interval's width in per cent of the value: ``±4%``, or its ends, ``[0.46, 9.1]``,
-    where that is more than 100 %; ``±4% n=2`` where few processes stand behind it; "" where
-    there is no interval."""
+    where that is more than 50 % and ± would hide how skewed it is; ``±4% n=2`` where few
+    processes stand behind it; "" where there is no interval."""
     return f"{_half_width(estimate)} {_few(estimate)}".strip()
 
 

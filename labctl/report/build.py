@@ -25,7 +25,7 @@ from labctl.analysis.setting import setting
 from labctl.analysis.sides import Side
 from labctl.analysis.verdicts import Comparison
 from labctl.analysis.words import plain
-from labctl.report.commands import reproduce
+from labctl.report.commands import ran_with, reproduce
 from labctl.report.facts import collect_facts, facts_table
 from labctl.report.labfile import lab_file
 from labctl.report.model import (
@@ -112,6 +112,7 @@ def _run(label: str, run: Run) -> RunView:
         imported=plain(_imported(run.header)),
         commands=reproduce(run.header),
         lab_file=lab_file(run.header),
+        ran_with=[plain(text) for text in ran_with(run.sides.values())],
     )
 
 

@@ -200,7 +200,7 @@ class Canvas:
         from bokeh.models import Scatter
 
         self._draw(
-            Scatter(fill_color=look.colour, size=4, fill_alpha=0.35, line_alpha=0),
+            Scatter(fill_color=look.colour, size=4, fill_alpha=0.5, line_alpha=0),
             name,
             x=[n for n, _ in points],
             y=[float(f"{value:.5g}") for _, value in points],  # keeps the page small
@@ -264,7 +264,7 @@ class Canvas:
             ends = {"x0": line.order, "y0": line.least, "x1": line.order, "y1": line.greatest}
             self._draw(reach, name, **ends)
         dots = Scatter(
-            marker=look.marker, fill_color=look.colour, size=4, fill_alpha=0.6, line_alpha=0
+            marker=look.marker, fill_color=look.colour, size=5, fill_alpha=0.8, line_alpha=0
         )
         self._pointed.append(self._draw(dots, name, x=line.order, y=line.mean))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from labctl.analysis.words import plain
+from labctl.analysis.sides import Side
+from labctl.analysis.words import fact_text, plain
 from labctl.sweep.records import Header
 
 
@@ -32,7 +33,31 @@ def reproduce(header: Header) -> list[str]:
             words += ["--max-time", f"{header.until.max_seconds:g}s"]
     up = ["labctl", "up", *targets]
     deploy = ["labctl", "deploy", *targets]
-    return [plain(shlex.join(line)) for line in (up, deploy, words)]
+    return [plain(shlex.join(line)) for line in (up, deploy, words, ["labctl", "report"])]
+
+
+_RAN_WITH = {
+    "kernel": "kernel",
+    "accelerator": "accelerator",
+    "qemu_version": "QEMU",
+    "machine_type": "machine",
+    "cpu_model_virtual": "CPU model",
+    "image_key": "build of the image",
+    "cpu_model": "CPU",
+    "compiler": "compiler",
+}
+
+
+def ran_with(sides: Iterable[Side]) -> list[str]:
+    """What each target was that its lab file does not say: a repetition with another kernel,
+    another build of the image or another accelerator is another experiment."""
+    found = []
+    for side in sides:
+        told = {name: fact_text(side.facts.get(key)) for key, name in _RAN_WITH.items()}
+        said = ", ".join(f"{name} {text}" for name, text in told.items() if text)
+        if said and not side.role.imported and not side.role.simulated:
+            found.append(f"{side.name}: {said}")
+    return found
 
 
 def _unique(values: Iterable[str]) -> list[str]:

@@ -293,7 +293,8 @@ class DesignView(_Part):
 class RunView(_Part):
     """A run that the report is made of. ``label`` marks its targets ("baseline", "new"), "" where
     they keep their names; ``commands`` repeat it with ``lab_file``, "" where the journal has
-    none; ``imported`` says from where, "" of a run that labctl measured."""
+    none; ``ran_with`` says what each target was, which the lab file leaves to the machine;
+    ``imported`` says from where, "" of a run that labctl measured."""
 
     run: str
     label: str
@@ -304,6 +305,7 @@ class RunView(_Part):
     design: DesignView
     commands: list[str]
     lab_file: str = ""
+    ran_with: list[str] = []
 
 
 class ReportModel(_Part):

@@ -17,6 +17,10 @@ from labctl.stats.steady import State
 from labctl.sweep import aggregate
 from labctl.sweep.records import FactsRecord
 
+HANDING_OVER = ("kqtest", "eptest")
+"""Workloads of which one operation is meant to go from one thread to another."""
+FEW_SWITCHES = 0.05
+"""Voluntary context switches an operation below which hardly any did."""
 UNSTEADY: tuple[State, ...] = ("warm-up", "slow-down", "no steady state")
 TOLD_ELSEWHERE = ("guest",)
 """Noise checks whose finding stands in a target's label."""
@@ -41,6 +45,7 @@ def notes_of(
     for label, part in run.parts.items():
         notes += [f"{label} run: {text}" if label else text for text in _of_run(part)]
     notes += _clock(run)
+    notes += _alone(run)
     notes += _warnings(run)
     notes += [text for section in sections for text in _quality(section)]
     notes += _noise([record for record in run.told if plain(record.target) not in imported])
@@ -101,6 +106,26 @@ def _clock(run: Run) -> list[str]:
         f"{target}, {workload}: an operation holds two readings of the clock, of {ns:.0f} ns each: "
         f"up to {share:.1%} of its time at {thread_count(base)}"
         for (target, workload, base, ns), share in shares.items()
+    ]
+
+
+def _alone(run: Run) -> list[str]:
+    """Where a workload is to hand work from thread to thread, and hardly ever does."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for curve in run.curves:
+        if curve.workload in HANDING_OVER and not run.sides[curve.target].role.simulated:
+            few = {
+                threads
+                for threads, row in curve.summary.items()
+                if threads > 1 and row["vcsw_per_op"] < FEW_SWITCHES  # NaN, not taken, is not
+            }
+            found.setdefault((curve.target, curve.workload), set()).update(few)
+    return [
+        f"{target}, {workload}, N = {', '.join(map(str, sorted(few)))}: for fewer than one message "
+        f"in {1 / FEW_SWITCHES:.0f} a thread had to wait; as a rule the one that wrote a message "
+        "read the next itself, and what handing over costs was hardly measured"
+        for (target, workload), few in found.items()
+        if few
     ]
 
 

@@ -302,7 +302,7 @@ class _Plots:
             else "Each point is a sample: all that count are here."
         )
         last = max(max(line.order) for line in lines)
-        rows = [[self.label(one), *tenths(one.timeline, last)] for one, *_ in each_series]
+        rows = [[self.short(one), *tenths(one.timeline, last)] for one, *_ in each_series]
         plot = self._plot(
             "Samples in the order taken",
             f"{shown}{not_shown(self.model)} A slope is drift, a step a disturbance; in a random "
@@ -327,7 +327,7 @@ class _Plots:
         wide: bool = False,
     ) -> Plot:
         """A figure of the series, with a table of (value, what stands beside it)."""
-        each = [(self.label(one), one.points) for one, *_ in self.each]
+        each = [(self.short(one), one.points) for one, *_ in self.each]
         rows, texts = by_threads(each, self.threads, cell)
         return self._plot(title, caption, canvas, texts, self._head(), rows, wide=wide)
 
@@ -379,6 +379,12 @@ class _Plots:
         """Target, role and variant of a series."""
         label = self.model.target(one.target).label
         return f"{label}; {one.variant}" if one.variant else label
+
+    def short(self, one: Series) -> str:
+        """Target, and what else tells a series from the others of the figure; the role of a
+        target stands in the legend."""
+        alike = [other for other, *_ in self.each if other.target == one.target]
+        return f"{one.target}; {one.variant}" if len(alike) > 1 else one.target
 
     def _drawn_as(self, pair: PairView) -> tuple[Look, str]:
         """A pair is drawn as the side that is asked about, the second such pair dashed."""

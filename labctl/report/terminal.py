@@ -84,7 +84,7 @@ def _section(
     if section.any_interval:
         mean += f"; ± is half the width of its {model.level:.0%} interval"
     if section.any_wide:
-        mean += ", in brackets are its ends where that is more than 100%"
+        mean += ", in brackets are its ends where that is more than 50%"
     yield _line(mean, "dim italic")
     if section.oversubscribed:
         text = f"oversubscribed, more threads than CPUs: {'; '.join(section.oversubscribed)}"

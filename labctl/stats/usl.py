@@ -24,7 +24,7 @@ from labctl.stats.nested import Floats
 FEWEST_COUNTS = 6
 _AT_BOUND = 1e-6
 
-SERIAL_WORK = "the law does not fit work that is serial by design (fixed_token)"
+SERIAL_WORK = "the law does not fit work that is serial by design"
 TOO_FEW = f"fewer than {FEWEST_COUNTS} thread counts"
 NO_FIT = "no fit was found"
 

@@ -37,6 +37,12 @@ def test_two_effects_of_one_pair_have_their_own_reasons():
     assert scaling_badge(found) == "too imprecise (n=3)"
 
 
+def test_emulation_is_its_own_reason():
+    emulated = GUEST | {"accelerator": "tcg"}
+    found = only(times(8.0, AMPLIFIED), GROWS, guest_facts=emulated, pairs=PAIR)
+    assert level_badge(found) == scaling_badge(found) == "emulated, no verdict"
+
+
 def test_what_is_alike_may_be_so_by_a_confounder():
     found = only(FLAT, FLAT, guest_facts=OTHER_KERNEL, pairs=PAIR)
     assert level_badge(found) == scaling_badge(found) == "alike, but confounded"

@@ -217,10 +217,11 @@ def test_seed_numbers_are_consistent():
 
 
 def test_the_commands_repeat_the_plan(model):
-    sweep = model.runs[0].commands[-1]
+    sweep = model.runs[0].commands[-2]
     assert sweep.startswith(
         "labctl sweep kqtest --targets metal,linux,freebsd --threads 1,2,4,8,16"
     )
+    assert model.runs[0].commands[-1] == "labctl report"
     assert "--param rearm=oneshot" in sweep
     assert "--rounds 6 --boots 2 --batches 3 --warmup 1 --seed 42" in sweep
 
@@ -242,5 +243,5 @@ def test_why_an_adaptive_sweep_stopped_is_told_and_it_can_be_repeated():
     told = stops_in_words(model.runs[0].design)
     assert told[0] == "1 of 2 cells reached ±1.5%"
     assert told[1].endswith(": stopped at ±3.0%: boots differ, and no boot can be added")
-    assert "--until 1.5% --at-most 3 --max-time 90s" in model.runs[0].commands[-1]
+    assert "--until 1.5% --at-most 3 --max-time 90s" in model.runs[0].commands[-2]
     assert stops_in_words(build_report(make_records(SMALL)).runs[0].design) == []
