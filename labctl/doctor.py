@@ -200,7 +200,7 @@ def _libvirt(name: str, uri: str, deadline: float) -> Check:
             group="hypervisor",
             name=name,
             status="ok",
-            finding=f"{connection.uri} ({connection.why})",
+            finding=f"{connection.shown} ({connection.why})",
         )
 
 

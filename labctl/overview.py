@@ -13,6 +13,7 @@ from labctl.errors import LabctlError
 from labctl.guests.hardware import resolve
 from labctl.guests.record import user_key
 from labctl.hypervisor import accel
+from labctl.hypervisor.uri import shown
 from labctl.images.box import box_label, box_path, guest_options, provider_options
 from labctl.images.catalogue import Hardware, Recipe
 from labctl.images.export import export_key
@@ -50,7 +51,7 @@ def _guest(lab: Lab, name: str, recipe: Recipe) -> dict[str, Any]:
     cpu = plan.cpu(accelerator["chosen"])
     kernel = plan.kernel.text if plan.kernel else ""
     label = box_label(recipe, plan.settings, kernel)
-    uri = lab.hypervisors[spec.hypervisor].uri
+    uri = shown(lab.hypervisors[spec.hypervisor].uri)
     return {
         "image": recipe.name,
         "system": recipe.system,

@@ -54,7 +54,8 @@ def private_dir(path: Path) -> Path:
 
 
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
-    """Write a file whole or not at all: temporary sibling, fsync, rename.
+    """Write a file whole or not at all: temporary sibling, fsync, rename. One that is replaced
+    lets nobody read it who could not before.
 
     Raises:
         ConfigError: something that is no regular file is there (a device, a directory).
@@ -62,6 +63,8 @@ def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
     """
     if path.exists() and not path.is_file():
         raise ConfigError("this is not a regular file", where=str(path), hint="name another")
+    if path.exists():
+        mode &= path.stat().st_mode
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)

@@ -78,7 +78,7 @@ class Session:
     @property
     def run_id(self) -> str:
         """The run's name, which is its directory's."""
-        return self.journal.view.header.run
+        return self.journal.path.parent.name
 
     @property
     def pending(self) -> int:

@@ -88,8 +88,10 @@ def _clock_reads(header: Header, records: Sequence[Record]) -> dict[str, dict[st
 
 
 def _sources(identity: Mapping[str, Any]) -> dict[str, str]:
-    builds: Mapping[str, Mapping[str, str]] = identity.get("builds", {})
-    return {name: sha for name, build in builds.items() if (sha := build.get("source_sha"))}
+    builds = identity.get("builds")
+    known = builds if isinstance(builds, Mapping) else {}
+    told = {name: build for name, build in known.items() if isinstance(build, Mapping)}
+    return {name: str(sha) for name, build in told.items() if (sha := build.get("source_sha"))}
 
 
 def usable_cpus(facts: Mapping[str, Any]) -> int | None:

@@ -27,7 +27,11 @@ def main() -> None:
     gc.set_threshold(
         50_000, 20, 20
     )  # modules and records live to the end: look through them rarely
-    code = run(sys.argv[1:])
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before a verb began, while modules were read
+        print("error: interrupted", file=sys.stderr)
+        code = InterruptedByUser.exit_code
     gc.freeze()  # nor look through them once more at the end, which is a fifth of a second
     sys.exit(code)
 

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import io
 import json
+import os
 import sys
 import threading
 import time
@@ -50,6 +51,8 @@ class Output:
         self.traceback = False
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="labctl.similar")
+        if os.environ.get("COLUMNS", "").strip("0") == "":
+            os.environ.pop("COLUMNS", None)  # nothing at all would be shown in a width of none
         self.out = Console(highlight=False)
         self.err = Console(stderr=True, highlight=False)
 

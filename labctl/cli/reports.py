@@ -112,6 +112,7 @@ def compare(
     """
     from labctl import analysis
     from labctl.report import build_report
+    from labctl.sweep.journal import read_journal
     from labctl.sweep.runs import find_run
     from labctl.workloads import load_workloads
 
@@ -121,6 +122,13 @@ def compare(
         raise ConfigError(
             "a run cannot be compared with itself",
             where=directories[0].name,
+            hint="labctl runs lists all of them",
+        )
+    headers = [read_journal(path, samples=False).header for path in directories]
+    if headers[0] == headers[1]:
+        raise ConfigError(
+            f"these are two copies of one run, {headers[0].run}",
+            where=", ".join(path.name for path in directories),
             hint="labctl runs lists all of them",
         )
     page = directories[1] / f"compare-{directories[0].name}.html"

@@ -24,6 +24,7 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
 
     Example: `labctl runs --json`
     """
+    from labctl.analysis.words import plain
     from labctl.sweep.runs import list_runs
 
     if context.invoked_subcommand is not None:
@@ -44,10 +45,10 @@ def runs(context: typer.Context, file: LabFile = None, json: Json = False) -> No
         )
     for row in rows:
         if row.damage:
-            found.output.warn(f"{row.run}: {row.damage}")
+            found.output.warn(plain(f"{row.run}: {row.damage}"))
             continue
         table.add_row(
-            row.run,
+            escape(plain(row.run)),
             escape(", ".join(row.workloads)),
             escape(", ".join(row.targets)),
             "imported" if row.imported else f"{row.done}/{row.planned}",

@@ -16,6 +16,7 @@ from labctl.errors import LabctlError, UnavailableError
 from labctl.guests.record import RECORD, GuestRecord, directory, domain_name, uri_of, user_key
 from labctl.hypervisor import domain, ports
 from labctl.hypervisor.connection import Connection, connect
+from labctl.hypervisor.uri import shown
 from labctl.images.catalogue import Recipe
 from labctl.lab import Lab
 from labctl.targets import VMTarget
@@ -140,7 +141,7 @@ def look(lab: Lab, names: Sequence[str]) -> dict[str, Seen]:
             return seen
         record = GuestRecord.read(lab, name)
         seen.address = f"127.0.0.1:{record.port}"
-        seen.details = record.model_dump() | {"uri": connection.uri, "why": connection.why}
+        seen.details = record.model_dump() | {"uri": connection.shown, "why": connection.why}
         if seen.state == "running":
             seen.accelerator = domain.query_accelerator(connection, domain_id)
             if seen.accelerator == "tcg":
@@ -167,7 +168,8 @@ def describe(lab: Lab, name: str) -> dict[str, Any]:
             | {
                 "accelerator": domain.query_accelerator(connection, record.domain),
                 "qemu_version": domain.qemu_version(connection, record.domain),
-                "hypervisor_uri": connection.uri,
+                "uri": shown(record.uri),
+                "hypervisor_uri": connection.shown,
             }
             | ({"host_kernel": platform.release()} if lab.machine_of(name) == "local" else {})
         )

@@ -156,7 +156,7 @@ def _running(connection: Connection, lab: Lab, name: str, recipe: Recipe) -> Sta
             hint=f"labctl down {name} && labctl up {name}",
         )
     accelerator = domain.query_accelerator(connection, domain_id)
-    hypervisor = f"{connection.uri}: {record.uri_why}"
+    hypervisor = f"{connection.shown}: {record.uri_why}"
     return Started(False, accelerator, Watcher(home / CONSOLE), hypervisor, record.notice)
 
 
@@ -310,7 +310,7 @@ def _start(connection: Connection, lab: Lab, name: str, spec: DomainSpec, notice
         record = record.model_copy(update={"uri": uri, "uri_why": connection.why})
     record.write(directory(lab, name))
     accelerator = domain.query_accelerator(connection, spec.name)
-    hypervisor = f"{connection.uri}: {record.uri_why}"
+    hypervisor = f"{connection.shown}: {record.uri_why}"
     return Started(True, accelerator, watcher, hypervisor, notice)
 
 

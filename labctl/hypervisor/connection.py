@@ -16,6 +16,7 @@ from typing import Any
 
 from labctl.errors import UnavailableError
 from labctl.hypervisor import embedded, libvirt_api, worker
+from labctl.hypervisor.uri import scrubbed, shown
 
 Progress = Callable[[str], None]
 
@@ -26,7 +27,7 @@ class Connection:
     """An open connection to a hypervisor.
 
     Attributes:
-        uri: the URI that was opened (never "auto").
+        uri: the URI that was opened (never "auto"); ``shown`` is what may be told of it.
         why: what was tried and why this one, a sentence.
         is_embedded: whether the driver runs in labctl's helper process.
     """
@@ -38,6 +39,11 @@ class Connection:
         self.why = why
         self._raw = raw
         self._helper = helper
+
+    @property
+    def shown(self) -> str:
+        """The URI without passwords and the names of key files."""
+        return shown(self.uri)
 
     @property
     def is_embedded(self) -> bool:
@@ -156,15 +162,17 @@ def _open(uri: str, timeout: float) -> Any:
         try:
             outcome.append(libvirt.open(uri))
         except libvirt.libvirtError as error:
-            outcome.append(libvirt_api.translated(error, "connect to libvirt", uri))
+            told = libvirt_api.translated(error, "connect to libvirt", shown(uri))
+            told.message = scrubbed(told.message, uri)
+            outcome.append(told)
 
-    thread = threading.Thread(target=attempt, name=f"open {uri}", daemon=True)
+    thread = threading.Thread(target=attempt, name="open libvirt", daemon=True)
     thread.start()
     thread.join(timeout)
     if not outcome:
         raise UnavailableError(
             f"libvirt does not answer within {timeout:.0f} s",
-            where=uri,
+            where=shown(uri),
             hint="is the daemon stuck? systemctl restart libvirtd",
         )
     if isinstance(outcome[0], UnavailableError):

@@ -105,7 +105,7 @@ def _check_ours(conn: Connection, name: str) -> None:
         raise DomainDiffersError(
             "a domain of this name exists that this labctl did not make",
             where=name,
-            hint=f"rename the target, or remove it: virsh -c {conn.uri} undefine {name}",
+            hint=f"rename the target, or remove it: virsh -c {conn.shown} undefine {name}",
         )
 
 

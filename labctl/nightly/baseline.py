@@ -49,8 +49,8 @@ class Reference(BaseModel):
 
 
 class _File(BaseModel):
-    schema_version: Literal[1] = 1
-    references: list[Reference] = []
+    schema_version: Literal[1]
+    references: list[Reference]
 
 
 @dataclass
@@ -141,7 +141,7 @@ def changing(results: Path) -> Iterator[Baseline]:
         found = read_baseline(results)
         yield found
         ordered = sorted(found.references.values(), key=lambda r: (r.target, r.workload))
-        text = _File(references=ordered).model_dump_json(indent=2)
+        text = _File(schema_version=1, references=ordered).model_dump_json(indent=2)
         write_atomic(results / BASELINE, text + "\n")
     finally:
         lock.release()

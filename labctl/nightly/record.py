@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from labctl.analysis.words import number
 from labctl.errors import ConfigError
 from labctl.findings import findings
 from labctl.nightly.baseline import Reference
 from labctl.paths import write_atomic
+from labctl.sweep.records import Moment
 
 RECORD = "night.json"
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 GOES_ON = timedelta(hours=18)
 """A night that was not finished is gone on with if it began less than this ago."""
 
@@ -105,15 +107,19 @@ class Night(_Part):
         why: for "given up".
     """
 
-    schema_version: Literal[1] = Field(default=1, serialization_alias="schema")
-    night: str
-    begun: str
+    schema_version: Literal[1] = Field(
+        default=1,
+        serialization_alias="schema",
+        validation_alias=AliasChoices("schema", "schema_version"),
+    )
+    night: _Name
+    begun: Moment
     asked: str
     seed: int
-    margin: float
+    margin: float = Field(gt=0)
     baseline: list[Reference] = []
-    run: str
-    again: str
+    run: _Name
+    again: _Name
     not_up: dict[str, str] = {}
     missing: dict[str, str] | None = None
     again_missing: dict[str, str] | None = None

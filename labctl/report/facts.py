@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from labctl.analysis.differences import topic_of
 from labctl.analysis.words import fact_text, plain
-from labctl.report.labfile import without_keys
+from labctl.hypervisor import uri
 from labctl.report.model import FactRow, FactState
 from labctl.sweep.records import FactsRecord
 
@@ -113,7 +113,8 @@ def collect_facts(records: Iterable[FactsRecord]) -> dict[str, Facts]:
     for record in records:
         facts = found.setdefault(record.target, {})
         for key, value in {"boot_id": record.boot_id, **record.facts}.items():
-            if text := fact_text(without_keys(value) if str(key).endswith("uri") else value):
+            is_uri = isinstance(value, str) and str(key).endswith("uri")
+            if text := fact_text(uri.shown(value) if is_uri else value):
                 facts.setdefault(str(key), {})[text] = None
     return {
         target: {key: tuple(values) for key, values in facts.items()}

@@ -6,18 +6,16 @@ files and passwords within a URI stay out: they are of no use to anybody else.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
 from labctl.analysis.words import plain
+from labctl.hypervisor.uri import shown
 from labctl.sweep.records import Header
 
 _PRIVATE = ("identity", "known_hosts")
-_PASSWORD = re.compile(r"(?<=//)([^/@:]*):[^/@]*@")
-_KEY_FILE = re.compile(r"[?&](keyfile|known_hosts|pkipath)=[^&]*")
 
 
 def lab_file(header: Header) -> str:
@@ -51,18 +49,10 @@ def _written(value: Any, key: str = "") -> Any:
     if key == "margin" and isinstance(value, float):
         return f"{value * 100:.6g}%"
     if key == "uri":
-        return without_keys(value)
+        return shown(value) if isinstance(value, str) else value
     return value
 
 
 def _says_nothing(key: str, value: Any) -> bool:
     """An empty text means something of ``smbios_product`` alone."""
     return value in (None, {}, []) or (value == "" and key != "smbios_product")
-
-
-def without_keys(uri: Any) -> Any:
-    """A libvirt URI without a password and the names of key files; what is no text as it is."""
-    if not isinstance(uri, str):
-        return uri
-    bare = _KEY_FILE.sub("", _PASSWORD.sub(r"\1@", uri))
-    return bare if "?" in bare else bare.replace("&", "?", 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import ValidationError
+
 from labctl.analysis.confounders import CLOCK_READS
 from labctl.analysis.roles import FUNCTIONAL, IMPORTED
 from labctl.analysis.run import Run
@@ -61,7 +63,10 @@ def _noise(told: Sequence[FactsRecord]) -> list[str]:
             moments[record.moment] = record
     found: dict[tuple[str, str], str] = {}
     for (target, _), moments in spans.items():
-        seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
+        try:
+            seen = {moment: ObservedFacts.model_validate(r.facts) for moment, r in moments.items()}
+        except ValidationError:  # somebody else's, or damaged: the tables show them as they are
+            continue
         start, end = seen.get("start"), seen.get("end")
         for check in noise_checks(start or seen["end"], start, end):
             if check.status == "warn" and check.name not in TOLD_ELSEWHERE:

@@ -6,6 +6,7 @@ a cell and so no interval, and neither CPU time nor context switches.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,10 +74,11 @@ def import_run(results: Path, table: Table, *, name: str, labctl: str) -> Path:
     ]
     targets = dict.fromkeys(row.cell.target for row in table.rows)
     time = now()
+    file = os.fsencode(table.path.name).decode(errors="replace")  # a name need not be UTF-8
     header = Header(
         run=name,
         created=time,
-        imported=Imported(file=table.path.name, sha256=table.sha256, rows=len(table.rows)),
+        imported=Imported(file=file, sha256=table.sha256, rows=len(table.rows)),
         labctl=labctl,
         lab={"lab": KIND},
         targets={target: {"kind": KIND, "machine": f"{name}: {target}"} for target in targets},

@@ -180,8 +180,16 @@ def create_run(results: Path, header: Header, records: Iterable[Record] = ()) ->
         lines = [record.model_dump_json() + "\n" for record in (header, *records)]
         write_atomic(temporary / JOURNAL, "".join(lines))
         temporary.rename(directory)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
+        if directory.exists():
+            raise UnavailableError(
+                "another labctl has just begun a run of this name",
+                where=str(directory),
+                hint="once more, and it has another",
+            ) from None
         raise UnavailableError(
             f"the run cannot be written: {error.strerror}",
             where=str(directory),
@@ -215,8 +223,8 @@ class Journal:
                 hint="wait for it, or stop it and resume",
             ) from None
         try:
+            self.view = read_journal(self.path, samples=False)  # what is no journal stays as it is
             self._cut_torn_line()
-            self.view = read_journal(self.path, samples=False)
             self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         except BaseException:
             self._lock.release()

@@ -5,7 +5,7 @@ A run that is written to is never removed, whatever is asked.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from labctl.paths import check_directory
 from labctl.sweep.journal import JOURNAL
 from labctl.sweep.runs import RunRow
 
@@ -42,10 +43,11 @@ def choose(
     Args:
         rows: all runs, the oldest first.
         needed: runs that stay in any case, and why.
-        keep: so many of the latest stay.
+        keep: so many of the latest stay, of those that were measured and can be read.
         older_than: only older ones go. With ``keep`` a run must be both.
     """
-    latest = {row.run for row in rows[-keep:]} if keep else set()
+    measured = [row.run for row in rows if not (row.damage or row.imported or row.link)]
+    latest = set(measured[-keep:]) if keep else set()
     choice = Choice([], {})
     for row in rows:
         if row.damage:
@@ -75,6 +77,8 @@ def is_written(directory: Path) -> bool:
         lock.acquire()
     except Timeout:
         return True
+    except OSError:  # it may not be written to, or another labctl has just removed it
+        return False
     lock.release()
     return False
 
@@ -84,8 +88,13 @@ def remove(results: Path, run: str) -> bool:
 
     It is renamed first: a removal that is cut short leaves nothing that looks like a run, and
     ``sweep_up`` ends it.
+
+    Raises:
+        ConfigError: it may not be written to.
     """
     directory = results / run
+    if directory.exists():
+        check_directory(directory)  # else a part of it would be removed
     lock = FileLock(directory / ".lock", timeout=0)
     try:
         lock.acquire()
@@ -110,5 +119,8 @@ def sweep_up(results: Path) -> None:
 def _clear(directory: Path) -> None:
     """Remove a directory that another labctl may be sweeping up at the same time."""
     while directory.exists():
-        with contextlib.suppress(FileNotFoundError):
+        try:
             shutil.rmtree(directory)
+        except OSError as error:  # gone already, or looked into at this moment
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise

@@ -9,10 +9,11 @@ attempts without an End are kept, marked incomplete.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from labctl.workloads import Latency, ParamValue
 
@@ -63,6 +64,17 @@ class Goal(_Record):
     max_seconds: float | None = None
 
 
+def _moment(text: str) -> str:
+    """An ISO 8601 time with its zone, as it is."""
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("this time has no zone")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time that is reckoned with, ISO 8601 with its zone."""
+
+
 class Imported(_Record):
     """The file that a run's numbers were imported from: its name, sha256, and number of rows."""
 
@@ -80,7 +92,7 @@ class Header(_Record):
     type: Literal["header"] = "header"
     schema_version: Literal[1] = 1
     run: str
-    created: str
+    created: Moment
     imported: Imported | None = None
     labctl: str
     lab: dict[str, Any]

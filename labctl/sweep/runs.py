@@ -122,6 +122,10 @@ def _check_kind(results: Path) -> None:
             where=str(results),
             hint="move it away",
         )
+    if results.exists() and not os.access(results, os.R_OK | os.X_OK):
+        raise ConfigError(
+            "this directory may not be read", where=str(results), hint="make it readable"
+        )
 
 
 def _names(journals: Sequence[Path]) -> str:
@@ -149,9 +153,13 @@ def _size(directory: Path) -> int:
 
 
 def _head(journal: Path) -> bytes:
-    """The first bytes of a journal: cheap however long it is."""
-    with journal.open("rb") as stream:
-        return stream.read(400)
+    """The first bytes of a journal: cheap however long it is; none of one that may not be
+    read, which whoever opens it is told."""
+    try:
+        with journal.open("rb") as stream:
+            return stream.read(400)
+    except OSError:
+        return b""
 
 
 def _created(journal: Path) -> bytes:

@@ -2,11 +2,15 @@
 
 import json
 import shutil
+import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
 
+from labctl.errors import ConfigError
 from labctl.sweep.prune import choose
 from labctl.sweep.runs import RunRow
 from tests.conftest import Labctl
@@ -34,7 +38,7 @@ ROWS = [row("a", 9), row("b", 5), row("broken", 0, "damaged"), row("c", 3), row(
         (None, 4.0, ["a", "b"]),
         (0, None, ["a", "b", "c", "d"]),
         (1, 4.0, ["a", "b"]),
-        (4, 4.0, ["a"]),
+        (3, 4.0, ["a"]),
     ],
 )
 def test_what_may_go(keep: int | None, days: float | None, gone: list[str]) -> None:
@@ -69,14 +73,23 @@ def test_two_that_prune_at_once_both_end_well(labctl: Labctl) -> None:
     results = labctl.directory / "results"
     for number in range(40):
         shutil.copytree(results / run, results / f"copy{number}")
-    both = [labctl.start("runs", "prune", "--keep", "0", "--yes", "--json") for _ in range(2)]
+    command = labctl.command("runs", "prune", "--keep", "0", "--yes", "--json")
+    both = [
+        subprocess.Popen(
+            command, cwd=labctl.directory, env=labctl.env, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
     removed = []
     for process in both:
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         removed += json.loads(out)["removed"]
-    assert sorted(removed) == sorted([run, *(f"copy{n}" for n in range(40))])
-    assert list(results.iterdir()) == []
+    assert len(removed) == len(set(removed)), "each is removed once"
+    left = {path.name for path in results.iterdir()}
+    assert left.isdisjoint(removed)
+    assert left | set(removed) == {run, *(f"copy{n}" for n in range(40))}
 
 
 @pytest.mark.parametrize("days", ["inf", "nan", "1e400", "-1", "99999999999"])
@@ -115,3 +128,42 @@ def test_baselines_and_what_is_being_measured_stay(labctl: Labctl) -> None:
         ".baseline.json.lock"
     ]
     labctl("nightly")  # its baseline is there still
+
+
+def test_only_runs_that_were_measured_count_among_the_latest() -> None:
+    rows = [row("a", 3), row("b", 2), replace(row("old", 1), imported=True), row("broken", 0, "x")]
+    choice = choose(rows, {}, keep=1, older_than=None, now=NOW)
+    assert [r.run for r in choice.remove] == ["a"]
+
+
+def test_a_run_that_may_not_be_removed_stays_whole(
+    labctl: Labctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    run = labctl.json("sweep", "eptest", "--threads", "1", "--rounds", "1")["run"]
+    results = labctl.directory / "results"
+    monkeypatch.setattr(
+        "labctl.sweep.prune.check_directory", Mock(side_effect=ConfigError("no", where=run))
+    )
+    assert run in labctl("runs", "prune", "--keep", "0", "--yes", status=2).stderr
+    assert [path.name for path in results.iterdir()] == [run]
+
+
+def test_a_renamed_run_is_gone_on_with_by_its_directory(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    run = labctl.json("sweep", "eptest", "--threads", "1", "--rounds", "1")["run"]
+    results = labctl.directory / "results"
+    (results / run).rename(results / "mine")
+    assert "labctl report mine" in labctl("sweep", "--resume", "mine").stderr
+    shutil.copytree(results / "mine", results / "copy")
+    assert "two copies of one run" in labctl("compare", "mine", "copy", status=2).stderr
+
+
+def test_a_hostile_directory_is_text(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    run = labctl.json("sweep", "eptest", "--threads", "1", "--rounds", "1")["run"]
+    results = labctl.directory / "results"
+    (results / run).rename(results / "a\x1b[31mb[red]c")
+    said = labctl("runs").stdout
+    assert "\x1b" not in said
+    assert "b[red]c" in said

@@ -121,7 +121,10 @@ def test_the_run_with_most_of_the_cells_is_taken_or_the_one_named(project: Labct
     poor = Drawn(results / "other", {"metal": "local"}, PILOT, None, threads=(1,))
     poor.measure()
     text = (poor.directory / "journal.jsonl").read_text()
-    header = json.loads(text.splitlines()[0]) | {"run": "poor", "created": "2027-01-01T00:00:00"}
+    header = json.loads(text.splitlines()[0]) | {
+        "run": "poor",
+        "created": "2027-01-01T00:00:00+00:00",
+    }
     (results / "poor").mkdir()
     rest = text.partition("\n")[2]
     (results / "poor/journal.jsonl").write_text(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from labctl.errors import ConfigError, PartialError, UnavailableError
 from labctl.sweep.journal import Journal, create_run, now, read_journal
@@ -147,7 +148,7 @@ def test_a_full_disk_leaves_no_half_line(run: Path) -> None:
 def test_a_run_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     create_run(tmp_path, header())
     assert [p.name for p in tmp_path.iterdir()] == ["r1"]
-    with pytest.raises(UnavailableError, match="cannot be written"):
+    with pytest.raises(UnavailableError, match="just begun a run of this name"):
         create_run(tmp_path, header())
     assert read_journal(tmp_path / "r1").header.run == "r1"
 
@@ -158,3 +159,17 @@ def test_a_journal_that_is_removed_while_it_is_written_is_noticed(run: Path) -> 
         (run / "journal.jsonl").unlink()
         with pytest.raises(PartialError, match="removed or replaced"):
             journal.append(end(0), durable=True)
+
+
+def test_what_is_no_journal_is_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"a line of somebody's\nand its tail")
+    with pytest.raises(ConfigError):
+        Journal(tmp_path)
+    assert path.read_bytes() == b"a line of somebody's\nand its tail"
+
+
+@pytest.mark.parametrize("created", ["x", "2031-01-02T03:04:05"])
+def test_a_header_says_when_with_a_zone(created: str) -> None:
+    with pytest.raises(ValidationError, match="created"):
+        Header.model_validate(header().model_dump() | {"created": created})
