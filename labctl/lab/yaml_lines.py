@@ -17,6 +17,8 @@ from labctl.errors import ConfigError
 Keys = tuple[str | int, ...]
 """Where a value stands: the keys and indexes that lead to it from the root."""
 
+MOST_BYTES = 4 << 20
+"""Of a file; more takes longer to read than anybody waits."""
 MAX_DEPTH = 50
 MAX_NODES = 100_000
 _MAX_INTEGER = 2**63
@@ -33,9 +35,17 @@ def read(path: Path) -> tuple[Any, dict[Keys, int]]:
         ConfigError: names file, line and remedy.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
+    if len(data) > MOST_BYTES:
+        raise ConfigError(
+            f"the file is larger than {MOST_BYTES >> 10} KiB",
+            where=str(path),
+            hint="is it a lab file at all?",
+        )
     try:
         _check_depth(text, path)
         root = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -49,6 +51,22 @@ class Forms:
                     f"{named[path.resolve()]} and {option} name the same file", where=str(path)
                 )
             named[path.resolve()] = option
+        if self.markdown is not None:
+            self._check_figures(self.markdown, named)
+
+    def _check_figures(self, markdown: Path, named: Mapping[Path, str]) -> None:
+        """The names that figures beside a Markdown file may have: <stem>-<n>-<words>."""
+        pattern = re.compile(rf"{re.escape(markdown.stem)}-[0-9]+-.*\.{self.figures}")
+        for path, option in named.items():
+            if path.parent == markdown.resolve().parent and pattern.fullmatch(path.name):
+                raise ConfigError(
+                    "this is the name of a figure beside the Markdown file",
+                    where=f"{option} {path}",
+                    hint="name another",
+                )
+        for path in markdown.parent.iterdir():
+            if pattern.fullmatch(path.name):
+                _check_own(path, "--markdown", _FIGURES[self.figures])
 
     def write(self, model: ReportModel) -> dict[str, Path]:
         """Write them, each whole or not at all; paths by what they are.
@@ -77,6 +95,7 @@ _MARKS = {
     "--csv": b"workload,program,params,target,run,role,",
 }
 """What the beginning of each form has, and hardly any other file."""
+_FIGURES = {Figures.svg: b"<svg", Figures.png: b"\x89PNG\r\n"}
 _BEGINNING = 1 << 16
 
 
@@ -93,10 +112,10 @@ def _writable(path: Path, option: str) -> None:
             "there is no such directory", where=f"{option} {path.parent}", hint="make it"
         )
     paths.check_directory(path.parent, option)
-    _check_own(path, option)
+    _check_own(path, option, _MARKS[option])
 
 
-def _check_own(path: Path, option: str) -> None:
+def _check_own(path: Path, option: str, mark: bytes) -> None:
     """A lab file, a journal, a table that was imported: nothing but a report is replaced by one."""
     try:
         with path.open("rb") as stream:
@@ -109,7 +128,7 @@ def _check_own(path: Path, option: str) -> None:
             where=f"{option} {path}",
             hint="name another",
         ) from None
-    if beginning and _MARKS[option] not in beginning:
+    if beginning and mark not in beginning:
         raise ConfigError(
             "there is a file that is no such report, and it is not replaced",
             where=f"{option} {path}",

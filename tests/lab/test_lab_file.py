@@ -151,6 +151,11 @@ def test_a_file_name_that_cannot_be_is_no_lab_file() -> None:
         locate(Path("a" * 5000))
 
 
+def test_a_file_of_any_size_is_not_read(tmp_path: Path) -> None:
+    error = error_of(tmp_path, LOCAL + "# " + "x" * (4 << 20) + "\n")
+    assert "larger than 4096 KiB" in error.message
+
+
 def test_a_guests_hardware_and_settings(tmp_path: Path) -> None:
     text = """
         lab: x

@@ -285,6 +285,20 @@ def test_nothing_but_such_a_report_is_replaced(tmp_path, form):
     forms.check()  # its own is replaced
 
 
+def test_a_figure_replaces_nothing_but_a_figure(tmp_path):
+    markdown, mine = tmp_path / "r.md", tmp_path / "r-1-kqtest-time.svg"
+    forms = Forms(tmp_path / "r.html", markdown)
+    mine.write_text("mine")
+    with pytest.raises(ConfigError, match=r"r-1-kqtest-time\.svg: there is a file that is no such"):
+        forms.check()
+    mine.unlink()
+    with pytest.raises(ConfigError, match="the name of a figure"):
+        Forms(tmp_path / "r.html", markdown, csv=mine).check()
+    forms.write(build_report(make_records()))
+    assert list(tmp_path.glob("r-1-*.svg"))
+    forms.check()  # its own are replaced
+
+
 def test_a_file_in_the_place_of_a_directory_is_named(tmp_path):
     (tmp_path / "plain").touch()
     with pytest.raises(ConfigError, match=r"--csv .*plain: this is no directory"):
