@@ -233,7 +233,8 @@ def resume(
             now_is = identity_of(lab, target, _info(target, known))
             programs = {e.cell.program for e in header.executions if e.cell.target == name}
             check_same(name, header.targets[name], now_is, programs)
-        journal.append(Note(time=now(), message="resumed"), durable=True)
+        if needed:  # else nothing is gone on with, and the journal stays as it is
+            journal.append(Note(time=now(), message="resumed"), durable=True)
     except BaseException:
         journal.close()
         raise

@@ -230,7 +230,7 @@ def _look(
         family = compared
     lacking = _lacking(row.needs, facts, family)
     if lacking:
-        return "not testable", f"it cannot be seen here: {lacking}"
+        return "not testable", f"It cannot be seen here: {lacking}"
     verdict, bound, why = weigh(row.shape.bounds(family, base, usable_cpus(facts) or 1))
     emulated = facts.get("accelerator") == "tcg"
     if verdict == "contradicts" and emulated and isinstance(row.shape, Parallel):

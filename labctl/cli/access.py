@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from labctl.cli.app import LabFile, app, complete_targets, state
-from labctl.errors import ConfigError
+from labctl.errors import UnavailableError
 
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", autocompletion=complete_targets, help="A target.")
@@ -60,7 +60,7 @@ def console(
     (name,) = found.select([target])
     log = access.console_log(found.lab, name)
     if not log.is_file():
-        raise ConfigError(
+        raise UnavailableError(
             f"{name} has no serial console yet",
             where=str(log),
             hint=f"labctl up {name}",

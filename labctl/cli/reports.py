@@ -77,7 +77,8 @@ def report(
             where=f"--beside {directory.name}",
             hint="labctl runs lists all of them",
         )
-    forms = Forms(html or directory / "report.html", markdown, figures, csv)
+    name = f"report-beside-{'-'.join(others)[:150]}.html" if others else "report.html"
+    forms = Forms(html or directory / name, markdown, figures, csv)
     _check(context, forms)
     with collector.paused():
         opened = analysis.open_run(directory)

@@ -183,7 +183,7 @@ def _compared(cell: CellResult, seen: Seen, second: Seen | None, margin: float) 
     elif state == "cannot tell" and not reason:
         reason = why_open((seen.ratio,))
     numbers = {
-        "ratio": _ratio(seen.ratio),
+        "ratio": _ratio(seen.ratio, own=state == "same"),
         "again": _ratio(second.ratio) if second else None,
         "causes": causes,
     }
@@ -237,8 +237,10 @@ def why_new(reference: Reference, known: Reference | None) -> str:
     return "there was no baseline"
 
 
-def _ratio(estimate: Estimate) -> Ratio:
-    known = estimate.family_low is not None
+def _ratio(estimate: Estimate, *, own: bool = False) -> Ratio:
+    """With the interval that the state rests on: that of all thread counts at once, but of what
+    is the same, ``own``, the cell's (equivalence is shown for each by itself)."""
+    known = estimate.family_low is not None and not own
     low = estimate.family_low if known else estimate.low
     high = estimate.family_high if known else estimate.high
     return Ratio(value=estimate.value, low=low, high=high)

@@ -37,8 +37,8 @@ class _Part(BaseModel):
 
 
 class Ratio(_Part):
-    """T tonight / T baseline with the 95 % interval that holds for its group at once; the ends
-    are None where the data do not allow one."""
+    """T tonight / T baseline with a 95 % interval: that which holds for its group at once, or, of
+    a cell that is the same, its own; the ends are None where the data do not allow one."""
 
     value: float
     low: float | None

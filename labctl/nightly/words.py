@@ -11,7 +11,7 @@ _TOLD: dict[State, str] = {
     "same": "as in the baseline, to within the margin",
     "faster": "faster than the baseline",
     "slower": "slower than the baseline, in both measurements",
-    "not confirmed": "slower in the first measurement alone: not confirmed",
+    "not confirmed": "slower in the first measurement, which the second does not confirm",
     "not measured again": "slower in the first measurement, and could not be measured again",
     "cannot tell": "cannot tell",
     "new baseline": "new baseline",

@@ -167,3 +167,12 @@ def test_a_hostile_directory_is_text(labctl: Labctl) -> None:
     said = labctl("runs").stdout
     assert "\x1b" not in said
     assert "b[red]c" in said
+
+
+def test_going_on_with_a_run_that_is_done_leaves_it_as_it_is(labctl: Labctl) -> None:
+    (labctl.directory / "lab.yaml").write_text(LAB)
+    run = labctl.json("sweep", "eptest", "--threads", "1", "--rounds", "1")["run"]
+    journal = labctl.directory / "results" / run / "journal.jsonl"
+    before = journal.read_bytes()
+    labctl("sweep", "--resume", run)
+    assert journal.read_bytes() == before

@@ -1,9 +1,12 @@
 """The gate's rule, by numbers."""
 
+from dataclasses import replace
+
 import pytest
 
 from labctl.nightly.baseline import changes, system_of
-from labctl.nightly.gate import Seen, stand
+from labctl.nightly.gate import Seen, _compared, stand
+from labctl.nightly.record import CellResult
 from labctl.stats import Estimate
 
 
@@ -43,3 +46,13 @@ def test_a_system_is_its_kernel_and_image_and_not_how_it_was_started() -> None:
         "kernel_version #1 -> #2"
     ]
     assert changes(one, system_of(identity | {"image_key": "l"}, facts)) == ["image_key k -> l"]
+
+
+def test_a_cell_shows_the_interval_that_its_state_rests_on() -> None:
+    wide = replace(seen(0.95, 1.05).ratio, family_low=0.8, family_high=1.2)
+    cell = CellResult(target="t", workload="w", threads=1, state="same")
+    same = _compared(cell, Seen(wide, "", ()), None, 0.1)
+    assert same.state == "same"
+    assert str(same.ratio) == "0.999 [0.950, 1.05]"
+    open_ = replace(wide, low=0.85, high=1.15)
+    assert str(_compared(cell, Seen(open_, "", ()), None, 0.1).ratio) == "0.999 [0.800, 1.20]"
