@@ -39,8 +39,21 @@ class Pair:
 
 
 def declared(raw: Any, names: Collection[str]) -> list[Pair]:
-    """The pairs of a lab file as a journal keeps them, as far as both sides were measured;
-    what is not a pair is passed over."""
+    """The pairs of a lab file as a journal keeps them, as far as both sides were measured."""
+    return [pair for pair in _every(raw) if pair.one in names and pair.other in names]
+
+
+def halves(raw: Any, names: Collection[str]) -> list[tuple[Pair, str]]:
+    """The declared pairs of which one side was measured, and the name of the other."""
+    return [
+        (pair, pair.one if pair.other in names else pair.other)
+        for pair in _every(raw)
+        if (pair.one in names) != (pair.other in names)
+    ]
+
+
+def _every(raw: Any) -> list[Pair]:
+    """What is not a pair is passed over."""
     found: dict[Pair, None] = {}
     for pair in raw if isinstance(raw, Sequence) else ():
         if not isinstance(pair, Mapping):
@@ -51,7 +64,7 @@ def declared(raw: Any, names: Collection[str]) -> list[Pair]:
             made = Pair(str(pair["kernel"]), str(pair["against"]), "kernel")
         else:
             continue
-        if made.one in names and made.other in names and made.one != made.other:
+        if made.one != made.other:
             found[made] = None
     return list(found)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from labctl.analysis.confounders import CLOCK_READS
+from labctl.analysis.pairs import halves
 from labctl.analysis.roles import FUNCTIONAL, IMPORTED
 from labctl.analysis.run import Run
 from labctl.analysis.words import plain, thread_count
@@ -76,7 +77,11 @@ def _noise(told: Sequence[FactsRecord]) -> list[str]:
 
 
 def _of_run(run: Run) -> list[str]:
-    return _missing(run) + _fewer_boots(run)
+    half = [
+        f"{pair.one} / {pair.other}: {lost} was not measured, so the pair has no verdict"
+        for pair, lost in halves(run.header.lab.get("pairs"), run.sides)
+    ]
+    return _missing(run) + half + _fewer_boots(run)
 
 
 def _missing(run: Run) -> list[str]:

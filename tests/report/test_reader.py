@@ -252,3 +252,9 @@ def test_a_message_that_nobody_waits_for_is_said() -> None:
     alone = [r.model_copy(update={"vcsw": 0}) if isinstance(r, Sample) else r for r in records]
     (note,) = [n for n in build_report(alone).notes if said in n and n.startswith("metal")]
     assert note.startswith("metal, kqtest, N = 2, 4, 8, 16: ")
+
+
+def test_a_declared_pair_that_lost_a_side_is_said() -> None:
+    model = report(lab={"pairs": [{"guest": "older", "metal": "metal"}, *LAB["pairs"]]})
+    said = "older / metal: older was not measured, so the pair has no verdict"
+    assert [note for note in model.notes if "no verdict" in note] == [said]
