@@ -72,6 +72,7 @@ def test_the_first_night_becomes_the_baseline_and_an_unchanged_lab_passes(labctl
     assert {pair["subject"] for s in report["sections"] for pair in s["pairs"]} == {"change"}
 
 
+@pytest.mark.slow
 def test_a_slowdown_fails_with_the_cells_named_until_it_is_accepted(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")
@@ -104,6 +105,7 @@ def test_what_became_faster_is_said_and_does_not_fail(labctl: Labctl) -> None:
     assert not latest(labctl)["again_missing"]
 
 
+@pytest.mark.slow
 def test_another_kernel_is_a_new_baseline_and_another_command_line_is_not(labctl: Labctl) -> None:
     lab(labctl, facts="cmdline: quiet")
     labctl("nightly")
@@ -139,6 +141,7 @@ def test_a_target_that_is_missing_is_exit_code_4_and_keeps_its_baseline(labctl: 
     labctl("nightly", status=3)
 
 
+@pytest.mark.slow
 def test_a_cell_that_the_baseline_does_not_have_is_said(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly", "--threads", "1")
@@ -156,6 +159,7 @@ def test_a_baseline_whose_run_is_gone_is_said(labctl: Labctl) -> None:
     assert baseline(labctl)["one"] == latest(labctl)["run"]
 
 
+@pytest.mark.slow
 def test_batches_have_the_operations_of_the_baseline(labctl: Labctl) -> None:
     def operations(run: str) -> dict[str, int]:
         journal = labctl.directory / "results" / run / "journal.jsonl"
@@ -191,6 +195,7 @@ def test_a_night_that_was_killed_goes_on(tmp_path: Path, after: float) -> None:
         assert [row["done"] for row in done] == [row["planned"] for row in done] != []
 
 
+@pytest.mark.slow
 def test_a_night_does_not_go_on_with_another_kernel(tmp_path: Path) -> None:
     labctl = Labctl(tmp_path, {"XDG_STATE_HOME": str(tmp_path / "s")})
     lab(labctl)

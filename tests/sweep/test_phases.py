@@ -183,6 +183,7 @@ def timeless(phase: PhaseRecord) -> PhaseRecord:
     return phase.model_copy(update={"time": ""})
 
 
+@pytest.mark.slow
 def test_at_each_instant_there_is_something_to_measure_or_the_same_decision_to_take(
     tmp_path: Path,
 ) -> None:

@@ -17,7 +17,7 @@ from labctl.images.sets.web import Patience
 
 PATH = "NetBSD-6.1.5/amd64/binary/sets"
 BELOW = f"/pub/archive/{PATH}"
-QUICK = Patience(connect_s=2, read_s=0.3, attempts=3, pause_s=0.01)
+QUICK = Patience(connect_s=10, read_s=1.5, attempts=3, pause_s=0.01)
 
 
 def tar(name: str, version: int = 1, suffix: str = ".tgz", size: int = 300_000) -> bytes:
