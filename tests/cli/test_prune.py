@@ -105,6 +105,7 @@ def test_a_file_in_the_place_of_the_results_is_said(labctl: Labctl) -> None:
         assert "it is no directory" in labctl(*verb, status=2).stderr
 
 
+@pytest.mark.slow
 def test_baselines_and_what_is_being_measured_stay(labctl: Labctl) -> None:
     (labctl.directory / "lab.yaml").write_text(LAB)
     labctl("nightly")

@@ -171,6 +171,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 def test_a_given_program_must_be_the_workload_it_is_given_for(machine, go, parrot, tmp_path):
     (tmp_path / "given").mkdir()
     shutil.copy(parrot, tmp_path / "given" / "kqtest")

@@ -96,6 +96,7 @@ def test_a_slowdown_fails_with_the_cells_named_until_it_is_accepted(labctl: Labc
     assert set(states(labctl).values()) == {"same"}
 
 
+@pytest.mark.slow
 def test_what_became_faster_is_said_and_does_not_fail(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")
@@ -123,6 +124,7 @@ def test_another_kernel_is_a_new_baseline_and_another_command_line_is_not(labctl
     assert baseline(labctl)["two"] == latest(labctl)["run"]
 
 
+@pytest.mark.slow
 def test_a_target_that_is_missing_is_exit_code_4_and_keeps_its_baseline(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")
@@ -217,6 +219,7 @@ def test_a_night_does_not_go_on_with_another_kernel(tmp_path: Path) -> None:
     assert outcomes == ["given up", "passed"]
 
 
+@pytest.mark.slow
 def test_another_request_is_another_night(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")

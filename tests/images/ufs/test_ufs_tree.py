@@ -282,6 +282,7 @@ def test_the_digest_is_of_all_bytes_of_the_archive(tmp_path):
         assert Tree(tmp_path / f"tree{suffix}").unpack(path) == f"sha256:{wanted}"
 
 
+@pytest.mark.slow
 def test_many_hard_links_to_one_file_are_told_apart_at_once(unpacked):
     links = [hard(f"l{number:05}", "f") for number in range(20_000)]
     tree = unpacked([member("f", b"x"), *links])
