@@ -82,7 +82,7 @@ def test_what_is_forgotten_begins_anew_and_what_is_not_goes_on(labctl: Labctl) -
 @pytest.mark.slow
 def test_a_killed_sweep_is_resumed(labctl: Labctl) -> None:
     sweep = [*SWEEP[1:], "--rounds", "150", "--boots", "2"]
-    run = kill_and_resume(prepared(labctl), sweep, kills=3, longest_s=3)
+    run = kill_and_resume(prepared(labctl), sweep, kills=3, longest_s=1.5)
     check_exactly_once(run)
     header = read_journal(run).header
     assert {t["kind"] for t in header.targets.values()} == {"sim"}

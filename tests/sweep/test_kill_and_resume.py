@@ -46,8 +46,9 @@ def kill_and_resume(labctl: Labctl, sweep: list[str], kills: int, longest_s: flo
     landed = 0
     for _ in range(kills):
         time.sleep(rng.uniform(0, longest_s))
-        landed += process.poll() is None
-        os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() is None:
+            landed += 1
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         process = labctl.start("sweep", "--resume", run.name)
     text = process.communicate(timeout=300)[0]
