@@ -215,7 +215,7 @@ def resume(
         header = journal.view.header
         if header.imported is not None:
             raise ConfigError(
-                f"the run {header.run} was imported: there is nothing to go on with",
+                f"the run {directory.name} was imported: there is nothing to go on with",
                 where="--resume",
                 hint="labctl sweep makes a run of its own",
             )
@@ -223,7 +223,7 @@ def resume(
         needed |= {c.target for cells in open_cells(journal.view).values() for c in cells}
         for name in sorted(needed - set(lab.targets)):
             raise ConfigError(
-                f"the run {header.run} needs the target {name!r}",
+                f"the run {directory.name} needs the target {name!r}",
                 where=str(lab.path),
                 hint="declare it again, or start a new sweep",
             )

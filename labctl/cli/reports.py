@@ -113,7 +113,6 @@ def compare(
     """
     from labctl import analysis
     from labctl.report import build_report
-    from labctl.sweep.journal import read_journal
     from labctl.sweep.runs import find_run
     from labctl.workloads import load_workloads
 
@@ -125,18 +124,18 @@ def compare(
             where=directories[0].name,
             hint="labctl runs lists all of them",
         )
-    headers = [read_journal(path, samples=False).header for path in directories]
-    if headers[0] == headers[1]:
-        raise ConfigError(
-            f"these are two copies of one run, {headers[0].run}",
-            where=", ".join(path.name for path in directories),
-            hint="labctl runs lists all of them",
-        )
     page = directories[1] / f"compare-{directories[0].name}.html"
     forms = Forms(html or page, markdown, figures, csv)
     _check(context, forms)
     with collector.paused():
-        change = analysis.compare_runs(*(analysis.open_run(path) for path in directories))
+        before, after = (analysis.open_run(path) for path in directories)
+        if before.header == after.header:
+            raise ConfigError(
+                f"these are two copies of one run, {before.header.run}",
+                where=", ".join(path.name for path in directories),
+                hint="labctl runs lists all of them",
+            )
+        change = analysis.compare_runs(before, after)
         _show(context, build_report(change, workloads=load_workloads()), forms, json, open_page)
 
 

@@ -91,7 +91,7 @@ def build_report(
         targets=[_target(side) for side in run.sides.values()],
         sections=sections,
         facts=facts_table(list(run.sides), facts, _counted(sections)),
-        notes=notes_of(run, facts, sections),
+        notes=notes_of(run, facts, sections, workloads or {}),
     )
 
 

@@ -19,9 +19,8 @@ from labctl.stats.estimate import ONE_BOOT
 from labctl.stats.steady import State
 from labctl.sweep import aggregate
 from labctl.sweep.records import FactsRecord
+from labctl.workloads import Workload
 
-HANDING_OVER = ("kqtest", "eptest")
-"""Workloads of which one operation is meant to go from one thread to another."""
 FEW_SWITCHES = 0.05
 """Voluntary context switches an operation below which hardly any did."""
 UNSTEADY: tuple[State, ...] = ("warm-up", "slow-down", "no steady state")
@@ -33,8 +32,10 @@ def notes_of(
     run: Run,
     facts: Mapping[str, Facts],
     sections: Sequence[Section],
+    workloads: Mapping[str, Workload],
 ) -> list[str]:
-    """Everything to be kept in mind, the weightiest first."""
+    """Everything to be kept in mind, the weightiest first; ``workloads`` by name, as far as
+    they are known."""
     roles = {plain(name): side.role for name, side in run.sides.items()}
     notes = [
         f"{name}: {role.text}; {FUNCTIONAL}" for name, role in roles.items() if role.functional
@@ -48,7 +49,7 @@ def notes_of(
     for label, part in run.parts.items():
         notes += [f"{label} run: {text}" if label else text for text in _of_run(part)]
     notes += _clock(run)
-    notes += _alone(run)
+    notes += _alone(run, workloads)
     notes += _warnings(run)
     notes += [text for section in sections for text in _quality(section)]
     notes += _noise([record for record in run.told if plain(record.target) not in imported])
@@ -119,22 +120,24 @@ def _clock(run: Run) -> list[str]:
     ]
 
 
-def _alone(run: Run) -> list[str]:
-    """Where a workload is to hand work from thread to thread, and hardly ever does."""
-    found: dict[tuple[str, str], set[int]] = {}
+def _alone(run: Run, workloads: Mapping[str, Workload]) -> list[str]:
+    """Where a fixed number of tokens is to go from thread to thread, and hardly ever does."""
+    found: dict[tuple[str, str, str], set[int]] = {}
     for curve in run.curves:
-        if curve.workload in HANDING_OVER and not run.sides[curve.target].role.simulated:
+        manifest = workloads.get(curve.program)
+        simulated = run.sides[curve.target].role.simulated
+        if manifest and manifest.fixed_token and not simulated:
             few = {
                 threads
                 for threads, row in curve.summary.items()
                 if threads > 1 and row["vcsw_per_op"] < FEW_SWITCHES  # NaN, not taken, is not
             }
-            found.setdefault((curve.target, curve.workload), set()).update(few)
+            found.setdefault((curve.target, curve.workload, curve.unit), set()).update(few)
     return [
-        f"{target}, {workload}, N = {', '.join(map(str, sorted(few)))}: for fewer than one message "
-        f"in {1 / FEW_SWITCHES:.0f} a thread had to wait; as a rule the one that wrote a message "
+        f"{target}, {workload}, N = {', '.join(map(str, sorted(few)))}: for fewer than one {unit} "
+        f"in {1 / FEW_SWITCHES:.0f} a thread had to wait; as a rule the one that wrote a {unit} "
         "read the next itself, and what handing over costs was hardly measured"
-        for (target, workload), few in found.items()
+        for (target, workload, unit), few in found.items()
         if few
     ]
 
