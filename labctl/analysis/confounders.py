@@ -19,6 +19,8 @@ from labctl.stats.judge import Subject
 Bars = Literal["nothing", "growth", "scaling", "all"]
 """What cannot be said: nothing barred; that the other side's own growth is its kernel's;
 anything of scaling; anything at all."""
+WEIGHTS: tuple[Bars, ...] = ("all", "scaling", "growth", "nothing")
+"""What bars most first."""
 
 BARRED: dict[Bars, str] = {
     "all": "bars a verdict",
@@ -191,9 +193,8 @@ def _batches(ran: Work, other: Work) -> Iterator[Confounder]:
 
 def _weight(confounder: Confounder) -> tuple[int, int]:
     """What bars most first, and of that what says most."""
-    bars: tuple[Bars, ...] = ("all", "scaling", "growth", "nothing")
     key = confounder.key
-    return bars.index(confounder.bars), _FIRST.index(key) if key in _FIRST else len(_FIRST)
+    return WEIGHTS.index(confounder.bars), _FIRST.index(key) if key in _FIRST else len(_FIRST)
 
 
 def reasons(found: Sequence[Confounder], *bars: Bars) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from labctl.analysis.confounders import Bars
+from labctl.analysis.confounders import WEIGHTS, Bars
 
 _TOPICS = {
     "accelerator": "hypervisor",
@@ -59,7 +59,6 @@ _NAMES = {
     "thp": "transparent huge pages",
     "threads_per_core": "threads a core",
 }
-_WEIGHTS: tuple[Bars, ...] = ("all", "scaling", "growth", "nothing")
 
 
 class Row(Protocol):
@@ -135,7 +134,7 @@ def things(rows: Iterable[R]) -> list[Thing[R]]:
             topic,
             name_of(own[0].key if len(own) == 1 else topic),
             tuple(own),
-            min((row.bars for row in own), key=_WEIGHTS.index),
+            min((row.bars for row in own), key=WEIGHTS.index),
         )
         for topic, own in found.items()
     ]

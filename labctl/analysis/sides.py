@@ -9,7 +9,7 @@ from typing import Any
 
 from labctl.analysis.roles import Role, role_of
 from labctl.sweep.aggregate import executions_of
-from labctl.sweep.records import EndRecord, FactsRecord, Header, Record
+from labctl.sweep.records import EndRecord, FactsRecord, Header, Record, of_kind
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ def sides_of(header: Header, records: Sequence[Record]) -> dict[str, Side]:
     clock_reads = _clock_reads(header, records)
     first: dict[str, Mapping[str, Any]] = {}
     told: dict[str, dict[str, dict[str, None]]] = {}
-    for record in records:
-        if not isinstance(record, FactsRecord):
-            continue
+    for record in of_kind(records, FactsRecord):
         first.setdefault(record.target, record.facts)
         for key in ("accelerator", "hypervisor"):
             if value := record.facts.get(key):
@@ -74,13 +72,18 @@ def sides_of(header: Header, records: Sequence[Record]) -> dict[str, Side]:
 
 def _clock_reads(header: Header, records: Sequence[Record]) -> dict[str, dict[str, float]]:
     """Target -> program -> ns."""
+    reads = [
+        (record.execution, record.clock_read_ns)
+        for record in of_kind(records, EndRecord)
+        if record.clock_read_ns is not None
+    ]
+    if not reads:
+        return {}
     cells = {e.id: e.cell for e in executions_of([header, *records])}
     taken: dict[str, dict[str, list[int]]] = {}
-    for record in records:
-        if isinstance(record, EndRecord) and record.clock_read_ns is not None:
-            cell = cells[record.execution]
-            programs = taken.setdefault(cell.target, {})
-            programs.setdefault(cell.program, []).append(record.clock_read_ns)
+    for execution, read_ns in reads:
+        programs = taken.setdefault(cells[execution].target, {})
+        programs.setdefault(cells[execution].program, []).append(read_ns)
     return {
         target: {program: median(all_ns) for program, all_ns in programs.items()}
         for target, programs in taken.items()

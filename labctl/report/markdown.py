@@ -74,6 +74,7 @@ def _text(model: ReportModel, pictures: list[str]) -> str:
         report=model,
         sections=shown,
         functional=FUNCTIONAL,
+        wide=words.WIDE,
         barred=BARRED,
     )
 

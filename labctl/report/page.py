@@ -22,6 +22,7 @@ from labctl import paths
 from labctl.analysis.badges import LEGEND
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
+from labctl.analysis.words import WIDE
 from labctl.report import glance
 from labctl.report.model import ReportModel
 from labctl.report.palette import colour_of, looks, seed_look
@@ -65,6 +66,7 @@ def render_page(model: ReportModel) -> str:
         sections=sections,
         colours={target.name: colour_of(i) for i, target in enumerate(model.targets)},
         functional=FUNCTIONAL,
+        wide=WIDE,
         barred=BARRED,
         csp=_policy([library, script] if script else []),
         css=Markup(_template("report.css")),  # noqa: S704 - the project's own file

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from labctl.analysis.confounders import BARRED
 from labctl.analysis.roles import FUNCTIONAL
-from labctl.analysis.words import family_interval, interval, number, with_spread
+from labctl.analysis.words import WIDE, family_interval, interval, number, with_spread
 from labctl.report.chart import Line, chart
 from labctl.report.model import Point, ReportModel, RunView, Section, SeedSeries, Series
 from labctl.report.pair_model import EffectPoint, PairView
@@ -84,7 +84,7 @@ def _section(
     if section.any_interval:
         mean += f"; ± is half the width of its {model.level:.0%} interval"
     if section.any_wide:
-        mean += ", in brackets are its ends where that is more than 50%"
+        mean += f", in brackets are its ends where that is more than {WIDE:.0%}"
     yield _line(mean, "dim italic")
     if section.oversubscribed:
         text = f"oversubscribed, more threads than CPUs: {'; '.join(section.oversubscribed)}"
