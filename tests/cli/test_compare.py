@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.conftest import Labctl
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_in_every_form(labctl: Labctl) -> None:
     text = "lab: two\ntargets:\n  box: {kind: sim, times: {base_us: 2.0, factor: %s}}\n"
     assert "Example: labctl compare" in labctl("compare", "--help").stdout

@@ -152,6 +152,7 @@ def test_a_cell_that_the_baseline_does_not_have_is_said(labctl: Labctl) -> None:
     assert states(labctl)["one", 1] == "same"
 
 
+@pytest.mark.slow
 def test_a_baseline_whose_run_is_gone_is_said(labctl: Labctl) -> None:
     lab(labctl)
     labctl("nightly")

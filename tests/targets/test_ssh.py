@@ -113,6 +113,7 @@ def test_a_lost_connection_is_an_error_once_and_a_new_one_after(sshd, ssh_target
     assert ssh_target.run("echo on").stdout == "on\n"
 
 
+@pytest.mark.slow
 def test_a_connection_that_died_unnoticed_is_replaced_before_anything_is_asked(ssh_target):
     ssh_target.connect()
     for _ in range(8):  # Paramiko's thread notices some time later, or sooner
@@ -121,6 +122,7 @@ def test_a_connection_that_died_unnoticed_is_replaced_before_anything_is_asked(s
             assert shell.run("echo on", timeout=10).stdout == "on\n"
 
 
+@pytest.mark.slow
 def test_a_machine_that_stands_still_is_told_from_a_server_that_refuses(sshd):
     target = sshd.target(connect_timeout=1.0)
     target.connect()
